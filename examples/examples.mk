@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Programs that users copy.
+
+if HAVE_MPI_CC
+noinst_PROGRAMS += examples/mpi_demo
+examples_mpi_demo_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+examples_mpi_demo_LDADD = $(MPI_LIBS)
+endif

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Compiler flags of the build: warnings, -Werror, debug, sanitizers.
+
+# VBN_COMPILER_FLAGS
+# Sets VBN_CFLAGS (for every object), VBN_LDFLAGS (for every link) and VBN_NDEBUG (for the product's
+# objects: the tests keep their assertions).
+AC_DEFUN([VBN_COMPILER_FLAGS], [
+    AC_ARG_ENABLE([werror],
+        [AS_HELP_STRING([--enable-werror], [warnings are errors (default: in a git checkout)])],
+        [], [AS_IF([test -e "$srcdir/.git"], [enable_werror=yes], [enable_werror=no])])
+    AC_ARG_ENABLE([debug],
+        [AS_HELP_STRING([--enable-debug], [assertions on, no optimisation (default: no)])],
+        [], [enable_debug=no])
+    AC_ARG_ENABLE([sanitizers],
+        [AS_HELP_STRING([--enable-sanitizers=LIST],
+            [build with -fsanitize=LIST, e.g. address,undefined or thread])],
+        [], [enable_sanitizers=no])
+
+    VBN_CFLAGS="-std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla"
+    VBN_LDFLAGS=
+    VBN_NDEBUG=
+    vbn_build_kind=release
+    AS_IF([test "x$enable_werror" = xyes], [VBN_CFLAGS="$VBN_CFLAGS -Werror"])
+    # In front of the user's CFLAGS, which therefore still decide.
+    AS_IF([test "x$enable_debug" = xyes],
+        [vbn_build_kind=debug
+         CFLAGS="-O0 -g3 $CFLAGS"
+         AS_IF([test "x$ac_test_CFLAGS" = x], [CFLAGS="-O0 -g3"])],
+        [VBN_NDEBUG=-DNDEBUG])
+    AS_CASE([$enable_sanitizers],
+        [no], [VBN_LDFLAGS="-Wl,-z,defs"],
+        [yes], [AC_MSG_ERROR([--enable-sanitizers needs a list, e.g. --enable-sanitizers=address,undefined])],
+        [VBN_CHECK_SANITIZERS([$enable_sanitizers])])
+    AC_SUBST([VBN_CFLAGS])
+    AC_SUBST([VBN_LDFLAGS])
+    AC_SUBST([VBN_NDEBUG])
+])
+
+# VBN_CHECK_SANITIZERS(LIST)
+# Fails at once where the compiler cannot link with these sanitizers.
+AC_DEFUN([VBN_CHECK_SANITIZERS], [
+    vbn_saved_CFLAGS=$CFLAGS
+    vbn_sanitize="-fsanitize=$1 -fno-omit-frame-pointer"
+    AS_CASE([",$1,"], [*,undefined,*], [vbn_sanitize="$vbn_sanitize -fno-sanitize-recover=undefined"])
+    CFLAGS="$CFLAGS $vbn_sanitize"
+    AC_MSG_CHECKING([whether $CC links with -fsanitize=$1])
+    AC_LINK_IFELSE([AC_LANG_PROGRAM()], [AC_MSG_RESULT([yes])],
+        [AC_MSG_RESULT([no])
+         AC_MSG_ERROR([$CC has no -fsanitize=$1; see config.log])])
+    CFLAGS=$vbn_saved_CFLAGS
+    VBN_CFLAGS="$VBN_CFLAGS $vbn_sanitize"
+    # No -z defs: the sanitizers' run-time symbols are resolved in the program only.
+    VBN_LDFLAGS="-fsanitize=$1"
+    vbn_build_kind="$vbn_build_kind, sanitizers $1"
+])

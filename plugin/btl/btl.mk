@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# mca_btl_verbena.so: the byte transfer layer component of Open MPI.
+
+VBN_BTL_SOURCES = \
+	plugin/btl/btl_verbena.h \
+	plugin/btl/btl_verbena_compat.h \
+	plugin/btl/btl_verbena_component.c \
+	plugin/btl/btl_verbena_frag.c \
+	plugin/btl/btl_verbena_module.c \
+	plugin/btl/btl_verbena_param.c \
+	plugin/btl/btl_verbena_param.h \
+	plugin/btl/btl_verbena_reg.c \
+	plugin/btl/btl_verbena_rma.c
+
+if BUILD_OMPI_BTL
+ompicomponent_LTLIBRARIES = plugin/btl/mca_btl_verbena.la
+dist_ompihelp_DATA = plugin/btl/help-btl-verbena.txt
+
+plugin_btl_mca_btl_verbena_la_SOURCES = $(VBN_BTL_SOURCES)
+plugin_btl_mca_btl_verbena_la_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_CPPFLAGS) $(VBN_NDEBUG)
+plugin_btl_mca_btl_verbena_la_CFLAGS = $(AM_CFLAGS) $(OMPI_CFLAGS) -fvisibility=hidden
+plugin_btl_mca_btl_verbena_la_LIBADD = libverbena.la $(OMPI_LIBS)
+plugin_btl_mca_btl_verbena_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
+	-R $(libdir)
+endif

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The Open MPI byte transfer layer (BTL) `verbena`: what its files share.
+ *
+ *     component   parameters, choice of the device, what is published to peers, progress
+ *     module      peers, the list of work that waits for room, counters, the end
+ *     frag        messages: alloc, prepare_src, send, sendi
+ *     rma         put and get
+ *     reg         memory registration through Open MPI's registration cache
+ *
+ * Everything goes through the public header verbena.h; the component holds no verbs object.
+ */
+#ifndef BTL_VERBENA_H
+#define BTL_VERBENA_H
+
+#include "btl_verbena_compat.h"
+
+#include "verbena.h"
+
+#include "opal/class/opal_free_list.h"
+#include "opal/class/opal_list.h"
+#include "opal/mca/btl/base/base.h"
+#include "opal/mca/rcache/base/base.h"
+#include "opal/mca/rcache/rcache.h"
+#include "opal/util/proc.h"
+
+#include <stddef.h>
+
+typedef struct btl_verbena_module btl_verbena_module_t;
+
+typedef struct btl_verbena_component {
+    mca_btl_base_component_t super;
+    mca_btl_base_module_t defaults; /* the host's own parameters, as the user set them */
+    struct vbn_options options;     /* the transport's parameters, as the user set them */
+    struct vbn_error bad_parameter; /* the first value that was refused; status 0: none */
+    bool show_counters;
+    btl_verbena_module_t *module; /* NULL before init and after finalize */
+} btl_verbena_component_t;
+
+/* One opened device. */
+struct btl_verbena_module {
+    mca_btl_base_module_t super;
+    vbn_context_t *context;
+    struct vbn_attr attr;
+    mca_rcache_base_module_t *rcache;
+    mca_btl_base_module_error_cb_fn_t error_cb;
+    bool closing;              /* faults no longer matter to anyone */
+    opal_list_t endpoints;     /* every mca_btl_base_endpoint_t, also those of departed peers */
+    opal_free_list_t controls; /* btl_verbena_control_t */
+    opal_free_list_t rma_ops;  /* btl_verbena_rma_t */
+    opal_list_t waiting;       /* btl_verbena_work_t in the order of arrival */
+    opal_mutex_t lock;         /* guards `endpoints` and `waiting` */
+    opal_mutex_t resuming;     /* held by the thread that works off `waiting` */
+    uint32_t resume_pass;      /* see btl_verbena_work_resume() */
+};
+
+/* A peer. */
+typedef struct mca_btl_base_endpoint_t {
+    opal_list_item_t super;
+    btl_verbena_module_t *module;
+    opal_proc_t *proc;
+    vbn_endpoint_t *peer;
+    uint32_t stuck_in_pass; /* the pass in which the transport last had no room for this peer */
+} btl_verbena_endpoint_t;
+OBJ_CLASS_DECLARATION(btl_verbena_endpoint_t);
+
+/*
+ * Something that the transport had no room for. It is tried again after each progress.
+ * start   gives a vbn_status: VBN_ERR_AGAIN keeps it waiting; 0 means that it is on its way and
+ *         looks after itself; anything else makes fail() be called.
+ * fail    ends it with STATUS.
+ */
+typedef struct btl_verbena_work {
+    opal_list_item_t super;
+    btl_verbena_endpoint_t *endpoint;
+    int (*start)(struct btl_verbena_work *work);
+    void (*fail)(struct btl_verbena_work *work, int status);
+} btl_verbena_work_t;
+OBJ_CLASS_DECLARATION(btl_verbena_work_t);
+
+/* A message that ob1 fills. It lives in the private room of a transport message. */
+typedef struct btl_verbena_frag {
+    mca_btl_base_descriptor_t base;
+    mca_btl_base_segment_t segment;
+    btl_verbena_endpoint_t *endpoint;
+    vbn_msg_t *msg; /* NULL: part of a btl_verbena_control_t */
+} btl_verbena_frag_t;
+OBJ_CLASS_DECLARATION(btl_verbena_frag_t);
+
+/* Longest message that is kept in plain memory rather than refused when there is no room. */
+#define BTL_VERBENA_CONTROL_MAX 512
+
+/* Such a message; its bytes are the payload buffer of the free list. */
+typedef struct btl_verbena_control {
+    btl_verbena_frag_t frag;
+    btl_verbena_work_t work;
+    mca_btl_base_tag_t tag;
+} btl_verbena_control_t;
+OBJ_CLASS_DECLARATION(btl_verbena_control_t);
+
+/* One put or get. */
+typedef struct btl_verbena_rma {
+    opal_free_list_item_t super;
+    btl_verbena_work_t work;
+    bool is_get;
+    void *local;
+    const vbn_mem_t *mem; /* NULL: cannot be done, see btl_verbena_reg.c */
+    uint64_t remote;
+    uint32_t remote_key;
+    size_t len;
+    mca_btl_base_registration_handle_t *local_handle;
+    mca_btl_base_rdma_completion_fn_t cbfunc;
+    void *cbcontext;
+    void *cbdata;
+} btl_verbena_rma_t;
+OBJ_CLASS_DECLARATION(btl_verbena_rma_t);
+
+/* What a peer needs to reach a region, as it travels in ob1's headers: in network byte order. */
+struct mca_btl_base_registration_handle_t {
+    uint32_t key;
+    uint32_t usable; /* 1, or 0 when the registration had failed */
+};
+_Static_assert(sizeof(struct mca_btl_base_registration_handle_t) == 8, "travels between hosts");
+
+extern btl_verbena_component_t mca_btl_verbena_component;
+
+/* Where an embedded object's owner is. */
+#define BTL_VERBENA_OWNER(type, member, pointer)                                                   \
+    ((type *)((char *)(pointer)-offsetof(type, member)))
+
+/* --- component ------------------------------------------------------------------------------ */
+
+/* What a peer must know of this process. The address blob is the transport's own. */
+#define BTL_VERBENA_MODEX_MAGIC   0x76626e31u
+#define BTL_VERBENA_MODEX_VERSION 1
+
+typedef struct btl_verbena_modex {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t address_len;
+    uint32_t max_message; /* longest message this process sends and takes */
+    uint32_t handle_len;  /* bytes of a registration handle */
+    uint8_t address[VBN_ADDRESS_MAX];
+} btl_verbena_modex_t;
+_Static_assert(sizeof(btl_verbena_modex_t) == 16 + VBN_ADDRESS_MAX, "travels between hosts");
+
+/* True when the user asked for this component by name, as in `--mca btl verbena,self`. */
+bool btl_verbena_named(void);
+
+/* --- module --------------------------------------------------------------------------------- */
+
+/* Gives a module without a device, with all functions in place, or NULL. */
+btl_verbena_module_t *btl_verbena_module_create(const mca_btl_base_module_t *defaults);
+
+/* The end: prints counters where wanted, drops registrations, closes the device, frees MODULE. */
+int btl_verbena_finalize(mca_btl_base_module_t *btl);
+
+/* The transport's callback: a connection is lost. ARG is the module. */
+void btl_verbena_endpoint_error(void *arg, vbn_endpoint_t *peer, int status, const char *reason);
+
+/* Makes WORK wait for room. */
+void btl_verbena_work_add(btl_verbena_module_t *module, btl_verbena_work_t *work);
+
+/* Tries everything that waits once more. Returns how much of it is done with. */
+int btl_verbena_work_resume(btl_verbena_module_t *module);
+
+/* What Open MPI calls a vbn_status. */
+int btl_verbena_opal_status(int status);
+
+/* --- frag ----------------------------------------------------------------------------------- */
+
+mca_btl_base_descriptor_t *btl_verbena_alloc(mca_btl_base_module_t *btl,
+                                             btl_verbena_endpoint_t *endpoint, uint8_t order,
+                                             size_t size, uint32_t flags);
+int btl_verbena_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor);
+mca_btl_base_descriptor_t *btl_verbena_prepare_src(mca_btl_base_module_t *btl,
+                                                   btl_verbena_endpoint_t *endpoint,
+                                                   opal_convertor_t *convertor, uint8_t order,
+                                                   size_t reserve, size_t *size, uint32_t flags);
+int btl_verbena_send(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint,
+                     mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag);
+int btl_verbena_sendi(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint,
+                      opal_convertor_t *convertor, void *header, size_t header_size,
+                      size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
+                      mca_btl_base_descriptor_t **descriptor);
+
+/* The transport's callback for every message; ARG is the module. */
+void btl_verbena_receive(void *arg, vbn_endpoint_t *peer, uint8_t id, void *data, size_t len);
+
+/* --- rma ------------------------------------------------------------------------------------ */
+
+int btl_verbena_put(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint,
+                    void *local_address, uint64_t remote_address,
+                    mca_btl_base_registration_handle_t *local_handle,
+                    mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+                    int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+                    void *cbdata);
+int btl_verbena_get(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint,
+                    void *local_address, uint64_t remote_address,
+                    mca_btl_base_registration_handle_t *local_handle,
+                    mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+                    int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+                    void *cbdata);
+
+/* --- reg ------------------------------------------------------------------------------------ */
+
+/* Makes MODULE's registration cache. Returns an OPAL status. */
+int btl_verbena_rcache_create(btl_verbena_module_t *module);
+
+mca_btl_base_registration_handle_t *btl_verbena_register_mem(mca_btl_base_module_t *btl,
+                                                             btl_verbena_endpoint_t *endpoint,
+                                                             void *base, size_t size,
+                                                             uint32_t flags);
+int btl_verbena_deregister_mem(mca_btl_base_module_t *btl,
+                               mca_btl_base_registration_handle_t *handle);
+
+/* The region behind a local HANDLE; NULL when there is none. */
+const vbn_mem_t *btl_verbena_handle_mem(const mca_btl_base_registration_handle_t *handle);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * All that depends on the release of Open MPI this component is built for: where its headers are,
+ * how a received message is handed up, and the guard that keeps the component out of a runtime
+ * whose structures it does not know. Nothing else in this folder asks for a version.
+ */
+#ifndef BTL_VERBENA_COMPAT_H
+#define BTL_VERBENA_COMPAT_H
+
+#include "opal_config.h"
+#include "opal/version.h"
+
+#if OPAL_MAJOR_VERSION != 4 || OPAL_MINOR_VERSION != 1
+#error "this component is written for Open MPI 4.1"
+#endif
+
+#include "opal/mca/btl/btl.h"
+#include "opal/mca/pmix/pmix.h"
+#include "opal/runtime/opal.h"
+#include "opal/threads/mutex.h"
+
+#include <stdio.h>
+
+/* Who may read what a process publishes. */
+#define BTL_VERBENA_MODEX_SCOPE OPAL_PMIX_GLOBAL
+
+#define BTL_VERBENA_STRING_OF(x) #x
+#define BTL_VERBENA_SERIES(major, minor)                                                           \
+    BTL_VERBENA_STRING_OF(major) "." BTL_VERBENA_STRING_OF(minor)
+
+/* The series of Open MPI that this component was built for, as text. */
+#define BTL_VERBENA_BUILT_FOR BTL_VERBENA_SERIES(OPAL_MAJOR_VERSION, OPAL_MINOR_VERSION)
+
+/*
+ * True when the running Open MPI is of the series built for. The loader itself does not look: it
+ * would hand our structures to a runtime that lays them out otherwise.
+ */
+static inline bool btl_verbena_host_fits(void)
+{
+    int major = 0, minor = 0;
+
+    return sscanf(opal_version_string, "%d.%d", &major, &minor) == 2 &&
+           major == OPAL_MAJOR_VERSION && minor == OPAL_MINOR_VERSION;
+}
+
+/*
+ * Hands one received message to whoever registered TAG; DATA may be changed in place. False when
+ * nobody has.
+ */
+static inline bool btl_verbena_deliver(mca_btl_base_module_t *btl, mca_btl_base_tag_t tag,
+                                       void *data, size_t len)
+{
+    const mca_btl_active_message_callback_t *upper = &mca_btl_base_active_message_trigger[tag];
+    mca_btl_base_segment_t segment = {.seg_addr.pval = data, .seg_len = len};
+    mca_btl_base_descriptor_t descriptor = {.des_segments = &segment, .des_segment_count = 1};
+
+    if (!upper->cbfunc)
+        return false;
+    upper->cbfunc(btl, tag, &descriptor, upper->cbdata);
+    return true;
+}
+
+#endif

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The component: whether it takes part at all, its device, what it publishes, progress.
+ *
+ * Declining. A process without a usable device declines without a word, and other components carry
+ * its messages. Where the user asked for verbena by name, or for a device, or gave a parameter a
+ * value that it cannot have, declining would be to ignore an order: the process says why in one
+ * message and ends. It ends here, with exit(), because every other way out of a BTL leads through
+ * screenfuls about unreachable processes and a failed MPI_Init that hide the reason. With other
+ * components named beside it (`--mca btl verbena,tcp,self`) there is a way to go on, and the
+ * message is a warning.
+ */
+#include "btl_verbena.h"
+#include "btl_verbena_param.h"
+
+#include "opal/mca/btl/base/btl_base_error.h"
+#include "opal/util/argv.h"
+#include "opal/util/output.h"
+#include "opal/util/show_help.h"
+
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HELP_FILE "help-btl-verbena.txt"
+
+/* --- asked for by name ---------------------------------------------------------------------- */
+
+/* Components that reach no other host, so that naming them beside verbena gives no other way. */
+static bool reaches_no_other_host(const char *name)
+{
+    static const char *const local[] = {"self", "vader", "sm", "smcuda"};
+
+    for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++)
+        if (strcmp(name, local[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Sets *OTHERS (may be NULL) to whether another component that reaches other hosts is named too. */
+static bool named(bool *others)
+{
+    const char *selection = opal_btl_base_framework.framework_selection;
+    bool found = false, other = false;
+    char **names;
+
+    if (selection && *selection && *selection != '^') {
+        names = opal_argv_split(selection, ',');
+        for (char **name = names; name && *name; name++) {
+            if (strcmp(*name, "verbena") == 0)
+                found = true;
+            else if (!reaches_no_other_host(*name))
+                other = true;
+        }
+        opal_argv_free(names);
+    }
+    if (others)
+        *others = other;
+    return found;
+}
+
+bool btl_verbena_named(void)
+{
+    return named(NULL);
+}
+
+/* --- register, open, close ------------------------------------------------------------------ */
+
+/* Open MPI looks for help files in its own folder; a build that is not installed has ours here. */
+static void help_folder_add(void)
+{
+    char folder[4096];
+    char *end;
+    Dl_info us;
+
+    if (!dladdr(&mca_btl_verbena_component, &us) || !us.dli_fname ||
+        strlen(us.dli_fname) >= sizeof(folder))
+        return;
+    strcpy(folder, us.dli_fname);
+    end = strrchr(folder, '/');
+    if (end) {
+        *end = '\0';
+        opal_show_help_add_dir(folder);
+    }
+}
+
+static int component_register(void)
+{
+    help_folder_add();
+    if (!btl_verbena_host_fits()) {
+        if (btl_verbena_named())
+            opal_show_help(HELP_FILE, "wrong release", true, BTL_VERBENA_BUILT_FOR,
+                           opal_version_string, BTL_VERBENA_BUILT_FOR);
+        return OPAL_ERR_NOT_AVAILABLE;
+    }
+    btl_verbena_params_register(&mca_btl_verbena_component);
+    return OPAL_SUCCESS;
+}
+
+/* --- the device ----------------------------------------------------------------------------- */
+
+static void log_line(void *arg, enum vbn_log_level level, const char *text)
+{
+    static const int verbosity[] = {0, 0, 20, 60}; /* of btl_base_verbose, by level */
+
+    (void)arg;
+    if (level <= VBN_LOG_WARN)
+        opal_output(0, "verbena: %s", text);
+    else
+        opal_output_verbose(verbosity[level], opal_btl_base_framework.framework_output,
+                            "btl/verbena: %s", text);
+}
+
+/*
+ * Keeps processes apart that have nothing to say to each other, such as one left over from another
+ * job that meets a port used anew. The upper half of a job id is common to all that one mpirun
+ * starts, jobs spawned by MPI_Comm_spawn included, and differs between mpiruns; so
+ * MPI_Comm_connect between two mpiruns finds no way over this component and takes another one. It
+ * is no secret and guards against accidents only.
+ */
+static uint64_t job_key(void)
+{
+    return OPAL_PROC_MY_NAME.jobid >> 16;
+}
+
+/* Gives the device to MODULE, and the limits that follow from it. */
+static int device_open(btl_verbena_module_t *module, bool threads, struct vbn_error *error)
+{
+    struct vbn_options options = mca_btl_verbena_component.options;
+    mca_btl_base_module_t *btl = &module->super;
+    int status;
+
+    options.multithreaded = threads;
+    options.job_key = job_key();
+    options.msg_priv_size = sizeof(btl_verbena_frag_t);
+    options.callback_arg = module;
+    options.log = log_line;
+    options.endpoint_error = btl_verbena_endpoint_error;
+    status = vbn_open(&options, &module->context, error);
+    if (status != VBN_OK)
+        return status;
+
+    module->attr.size = sizeof(module->attr);
+    vbn_query(module->context, &module->attr);
+    btl_verbena_params_fit(btl, &module->attr);
+    for (unsigned tag = 0; tag < MCA_BTL_TAG_MAX; tag++)
+        vbn_am_handler(module->context, (uint8_t)tag, btl_verbena_receive, module);
+    return VBN_OK;
+}
+
+static int modex_publish(const btl_verbena_module_t *module)
+{
+    btl_verbena_modex_t modex = {
+        .magic = htonl(BTL_VERBENA_MODEX_MAGIC),
+        .version = htons(BTL_VERBENA_MODEX_VERSION),
+        .max_message = htonl((uint32_t)module->attr.max_am_len),
+        .handle_len = htonl((uint32_t)module->super.btl_registration_handle_size),
+    };
+    size_t address_len = sizeof(modex.address);
+    int rc;
+
+    if (vbn_address(module->context, modex.address, &address_len) != VBN_OK)
+        return OPAL_ERROR;
+    modex.address_len = htons((uint16_t)address_len);
+    OPAL_MODEX_SEND(rc, BTL_VERBENA_MODEX_SCOPE, &mca_btl_verbena_component.super.btl_version,
+                    &modex, offsetof(btl_verbena_modex_t, address) + address_len);
+    return rc;
+}
+
+/* --- init and progress ---------------------------------------------------------------------- */
+
+/* There is no usable device: see the head of this file. */
+static void decline(const struct vbn_error *error)
+{
+    const struct vbn_options *options = &mca_btl_verbena_component.options;
+    bool ordered = (options->device && *options->device) || (options->address && *options->address);
+    bool others, by_name = named(&others);
+
+    if (!by_name && !ordered && error->status != VBN_ERR_INVALID) {
+        opal_output_verbose(10, opal_btl_base_framework.framework_output,
+                            "btl/verbena: not used: %s", error->text);
+        return;
+    }
+    opal_show_help(HELP_FILE, "no device", true, opal_process_info.nodename, OPAL_PROC_MY_NAME.vpid,
+                   error->text);
+    if (!by_name || !others || error->status == VBN_ERR_INVALID)
+        exit(EXIT_FAILURE);
+}
+
+static void refuse_parameter(const struct vbn_error *error)
+{
+    /* Open MPI itself has already spoken about a value that is not a boolean. */
+    if (*error->text)
+        opal_show_help(HELP_FILE, "bad parameter", true, opal_process_info.nodename, error->text);
+    exit(EXIT_FAILURE);
+}
+
+static mca_btl_base_module_t **component_init(int *count, bool progress_threads, bool mpi_threads)
+{
+    btl_verbena_component_t *component = &mca_btl_verbena_component;
+    struct vbn_error error = {.status = VBN_ERR_NO_MEMORY, .text = "out of memory"};
+    mca_btl_base_module_t **modules = malloc(sizeof(*modules));
+    btl_verbena_module_t *module = btl_verbena_module_create(&component->defaults);
+
+    (void)progress_threads;
+    *count = 0;
+    if (component->bad_parameter.status != VBN_OK)
+        refuse_parameter(&component->bad_parameter);
+    if (!modules || !module || device_open(module, mpi_threads, &error) != VBN_OK)
+        goto err_decline;
+    if (btl_verbena_rcache_create(module) != OPAL_SUCCESS ||
+        modex_publish(module) != OPAL_SUCCESS) {
+        error.status = VBN_ERR_DEVICE;
+        snprintf(error.text, sizeof(error.text),
+                 "Open MPI gave it no registration cache (component rcache/grdma), or did not "
+                 "publish its address.");
+        goto err_decline;
+    }
+    component->module = module;
+    modules[0] = &module->super;
+    *count = 1;
+    return modules;
+
+err_decline:
+    decline(&error);
+    if (module)
+        btl_verbena_finalize(&module->super);
+    free(modules);
+    return NULL;
+}
+
+static int component_progress(void)
+{
+    btl_verbena_module_t *module = mca_btl_verbena_component.module;
+    int done = vbn_progress(module->context);
+
+    if (OPAL_UNLIKELY(opal_list_get_size(&module->waiting) > 0))
+        done += btl_verbena_work_resume(module);
+    return done;
+}
+
+OPAL_DECLSPEC btl_verbena_component_t mca_btl_verbena_component = {
+    .super =
+        {
+            .btl_version =
+                {
+                    MCA_BTL_DEFAULT_VERSION("verbena"),
+                    .mca_register_component_params = component_register,
+                },
+            .btl_data = {.param_field = MCA_BASE_METADATA_PARAM_NONE},
+            .btl_init = component_init,
+            .btl_progress = component_progress,
+        },
+};

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The module: peers, what waits for room in the transport, and the end.
+ *
+ * Endpoints are made when ob1 first speaks of a peer; the transport connects with the first
+ * message. They are freed with the module and not before: the transport's callbacks name them.
+ */
+#include "btl_verbena.h"
+
+#include "opal/class/opal_bitmap.h"
+#include "opal/runtime/opal_progress.h"
+#include "opal/util/output.h"
+#include "opal/util/show_help.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define HELP_FILE "help-btl-verbena.txt"
+
+OBJ_CLASS_INSTANCE(btl_verbena_work_t, opal_list_item_t, NULL, NULL);
+OBJ_CLASS_INSTANCE(btl_verbena_endpoint_t, opal_list_item_t, NULL, NULL);
+
+int btl_verbena_opal_status(int status)
+{
+    switch (status) {
+    case VBN_OK:
+        return OPAL_SUCCESS;
+    case VBN_ERR_AGAIN:
+    case VBN_ERR_NO_MEMORY:
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    case VBN_ERR_INVALID:
+        return OPAL_ERR_BAD_PARAM;
+    default:
+        return OPAL_ERR_UNREACH;
+    }
+}
+
+/* --- what waits ----------------------------------------------------------------------------- */
+
+void btl_verbena_work_add(btl_verbena_module_t *module, btl_verbena_work_t *work)
+{
+    OPAL_THREAD_LOCK(&module->lock);
+    opal_list_append(&module->waiting, &work->super);
+    OPAL_THREAD_UNLOCK(&module->lock);
+}
+
+static btl_verbena_work_t *work_take(btl_verbena_module_t *module)
+{
+    opal_list_item_t *item;
+
+    OPAL_THREAD_LOCK(&module->lock);
+    item = opal_list_remove_first(&module->waiting);
+    OPAL_THREAD_UNLOCK(&module->lock);
+    return (btl_verbena_work_t *)item;
+}
+
+/* Puts all of KEPT before what has come to wait meanwhile. */
+static void work_keep(btl_verbena_module_t *module, opal_list_t *kept)
+{
+    OPAL_THREAD_LOCK(&module->lock);
+    opal_list_join(&module->waiting, opal_list_get_first(&module->waiting), kept);
+    OPAL_THREAD_UNLOCK(&module->lock);
+}
+
+/*
+ * One pass over what waits now. The work of one peer keeps its order: where the transport has no
+ * room for the first, the rest for that peer is not tried in this pass, and other peers are.
+ */
+int btl_verbena_work_resume(btl_verbena_module_t *module)
+{
+    size_t count = opal_list_get_size(&module->waiting);
+    btl_verbena_work_t *work;
+    opal_list_t kept;
+    int done = 0;
+
+    /* Callbacks come back here through opal_progress(), other threads by themselves. */
+    if (opal_mutex_trylock(&module->resuming))
+        return 0;
+    module->resume_pass++;
+    OBJ_CONSTRUCT(&kept, opal_list_t);
+    while (count-- && (work = work_take(module))) {
+        btl_verbena_endpoint_t *endpoint = work->endpoint;
+        int status = VBN_ERR_AGAIN;
+
+        if (endpoint->stuck_in_pass != module->resume_pass)
+            status = work->start(work);
+        if (status == VBN_ERR_AGAIN) {
+            endpoint->stuck_in_pass = module->resume_pass;
+            opal_list_append(&kept, &work->super);
+            continue;
+        }
+        if (status != VBN_OK)
+            work->fail(work, status);
+        done++;
+    }
+    work_keep(module, &kept);
+    OBJ_DESTRUCT(&kept);
+    opal_mutex_unlock(&module->resuming);
+    return done;
+}
+
+static bool work_waits_for(btl_verbena_module_t *module, const btl_verbena_endpoint_t *endpoint)
+{
+    btl_verbena_work_t *work;
+    bool found = false;
+
+    OPAL_THREAD_LOCK(&module->lock);
+    OPAL_LIST_FOREACH(work, &module->waiting, btl_verbena_work_t)
+    found = found || work->endpoint == endpoint;
+    OPAL_THREAD_UNLOCK(&module->lock);
+    return found;
+}
+
+/* Ends with an error whatever still waits for ENDPOINT (NULL: for anyone). */
+static void work_cancel(btl_verbena_module_t *module, const btl_verbena_endpoint_t *endpoint)
+{
+    btl_verbena_work_t *work;
+    opal_list_t kept;
+
+    OBJ_CONSTRUCT(&kept, opal_list_t);
+    while ((work = work_take(module))) {
+        if (!endpoint || work->endpoint == endpoint)
+            work->fail(work, VBN_ERR_CLOSED);
+        else
+            opal_list_append(&kept, &work->super);
+    }
+    work_keep(module, &kept);
+    OBJ_DESTRUCT(&kept);
+}
+
+/* --- peers ---------------------------------------------------------------------------------- */
+
+/* Writes who PROC is, for messages, to TEXT of LEN bytes. */
+static const char *proc_text(const opal_proc_t *proc, char *text, size_t len)
+{
+    const char *host = opal_get_proc_hostname(proc);
+    bool ours = proc->proc_name.jobid == OPAL_PROC_MY_NAME.jobid;
+
+    snprintf(text, len, "rank %" PRIu32 "%s on host %s", proc->proc_name.vpid,
+             ours ? "" : " of another job", host ? host : "(unknown)");
+    return text;
+}
+
+static void say_unreachable(const opal_proc_t *proc, const char *reason)
+{
+    char local[300], remote[300];
+
+    opal_show_help(HELP_FILE, "peer unreachable", true,
+                   proc_text(opal_proc_local_get(), local, sizeof(local)),
+                   proc_text(proc, remote, sizeof(remote)), reason);
+}
+
+/* Copies what PROC published to *MODEX. Returns false, with REASON, when that is not usable. */
+static bool modex_take(const btl_verbena_module_t *module, const void *data, size_t size,
+                       btl_verbena_modex_t *modex, char *reason, size_t reason_len)
+{
+    const size_t head = offsetof(btl_verbena_modex_t, address);
+
+    memset(modex, 0, sizeof(*modex));
+    memcpy(modex, data, size < sizeof(*modex) ? size : sizeof(*modex));
+    if (size < head || size > sizeof(*modex) || ntohl(modex->magic) != BTL_VERBENA_MODEX_MAGIC) {
+        snprintf(reason, reason_len, "it published %zu bytes that are not verbena's.", size);
+        return false;
+    }
+    if (ntohs(modex->version) != BTL_VERBENA_MODEX_VERSION) {
+        snprintf(
+            reason, reason_len,
+            "its verbena component publishes version %u and this one reads version %u. Install "
+            "the same release of Verbena on all hosts.",
+            ntohs(modex->version), BTL_VERBENA_MODEX_VERSION);
+        return false;
+    }
+    if (size != head + ntohs(modex->address_len) ||
+        ntohl(modex->handle_len) != module->super.btl_registration_handle_size) {
+        snprintf(reason, reason_len, "what it published (%zu bytes) is malformed.", size);
+        return false;
+    }
+    if (ntohl(modex->max_message) != module->attr.max_am_len) {
+        snprintf(
+            reason, reason_len,
+            "its longest message is %" PRIu32 " bytes and the one here %" PRIu64 ". Give "
+            "btl_verbena_eager_limit and btl_verbena_max_send_size the same values everywhere.",
+            ntohl(modex->max_message), module->attr.max_am_len);
+        return false;
+    }
+    return true;
+}
+
+/* Gives the transport's endpoint of PROC, or NULL after a message about why there is none. */
+static vbn_endpoint_t *peer_create(btl_verbena_module_t *module, opal_proc_t *proc,
+                                   btl_verbena_endpoint_t *endpoint)
+{
+    char reason[sizeof(((struct vbn_error *)NULL)->text)];
+    vbn_endpoint_t *peer = NULL;
+    btl_verbena_modex_t modex;
+    struct vbn_error error;
+    void *data = NULL;
+    size_t size = 0;
+    int rc;
+
+    OPAL_MODEX_RECV(rc, &mca_btl_verbena_component.super.btl_version, &proc->proc_name, &data,
+                    &size);
+    if (rc != OPAL_SUCCESS || !data) {
+        /* Nothing unusual where other components may reach it. */
+        if (btl_verbena_named())
+            say_unreachable(proc, "it has no verbena component in use. Install Verbena on its host "
+                                  "and give all ranks the same --mca btl list; where it has no "
+                                  "usable device, a message from that rank says why.");
+        return NULL;
+    }
+    if (!modex_take(module, data, size, &modex, reason, sizeof(reason)))
+        say_unreachable(proc, reason);
+    else if (vbn_endpoint_create(module->context, modex.address, ntohs(modex.address_len), endpoint,
+                                 &peer, &error) != VBN_OK)
+        say_unreachable(proc, error.text);
+    free(data);
+    return peer;
+}
+
+static btl_verbena_endpoint_t *endpoint_create(btl_verbena_module_t *module, opal_proc_t *proc)
+{
+    btl_verbena_endpoint_t *endpoint = OBJ_NEW(btl_verbena_endpoint_t);
+
+    if (!endpoint)
+        return NULL;
+    endpoint->module = module;
+    endpoint->proc = proc;
+    endpoint->stuck_in_pass = 0;
+    endpoint->peer = peer_create(module, proc, endpoint);
+    if (!endpoint->peer) {
+        OBJ_RELEASE(endpoint);
+        return NULL;
+    }
+    OPAL_THREAD_LOCK(&module->lock);
+    opal_list_append(&module->endpoints, &endpoint->super);
+    OPAL_THREAD_UNLOCK(&module->lock);
+    return endpoint;
+}
+
+static int add_procs(mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
+                     btl_verbena_endpoint_t **endpoints, opal_bitmap_t *reachable)
+{
+    btl_verbena_module_t *module = (btl_verbena_module_t *)btl;
+
+    for (size_t i = 0; i < count; i++) {
+        if (procs[i] == opal_proc_local_get())
+            continue; /* btl/self does that */
+        endpoints[i] = endpoint_create(module, procs[i]);
+        if (endpoints[i] && reachable)
+            opal_bitmap_set_bit(reachable, i);
+    }
+    return OPAL_SUCCESS;
+}
+
+/* Lets what waits for ENDPOINT start, as long as closing may take at most. */
+static void endpoint_drain(btl_verbena_module_t *module, const btl_verbena_endpoint_t *endpoint)
+{
+    time_t end = time(NULL) + 1 + mca_btl_verbena_component.options.close_timeout_ms / 1000;
+
+    while (work_waits_for(module, endpoint) && time(NULL) < end)
+        opal_progress();
+    work_cancel(module, endpoint);
+}
+
+static int del_procs(mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
+                     btl_verbena_endpoint_t **endpoints)
+{
+    btl_verbena_module_t *module = (btl_verbena_module_t *)btl;
+
+    (void)procs;
+    for (size_t i = 0; i < count; i++) {
+        if (!endpoints[i] || !endpoints[i]->peer)
+            continue;
+        endpoint_drain(module, endpoints[i]);
+        vbn_endpoint_close(endpoints[i]->peer);
+        endpoints[i]->peer = NULL;
+        endpoints[i]->proc = NULL;
+    }
+    return OPAL_SUCCESS;
+}
+
+void btl_verbena_endpoint_error(void *arg, vbn_endpoint_t *peer, int status, const char *reason)
+{
+    btl_verbena_module_t *module = arg;
+    btl_verbena_endpoint_t *endpoint = vbn_endpoint_user(peer);
+    opal_proc_t *proc = endpoint ? endpoint->proc : NULL;
+    char local[300], remote[300] = "a peer that this rank has not used yet";
+
+    if (module->closing || (endpoint && !proc)) {
+        opal_output_verbose(1, opal_btl_base_framework.framework_output,
+                            "btl/verbena: %s, while closing: %s", vbn_status_str(status), reason);
+        return;
+    }
+    if (proc)
+        proc_text(proc, remote, sizeof(remote));
+    opal_show_help(HELP_FILE, "peer lost", true,
+                   proc_text(opal_proc_local_get(), local, sizeof(local)), remote,
+                   vbn_status_str(status), reason);
+    /* ob1 takes the text for a printf format; what there is to say has been said. */
+    if (module->error_cb)
+        module->error_cb(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, proc, NULL);
+}
+
+static int register_error(mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t cbfunc)
+{
+    ((btl_verbena_module_t *)btl)->error_cb = cbfunc;
+    return OPAL_SUCCESS;
+}
+
+/* --- counters ------------------------------------------------------------------------------- */
+
+/* One line, the same for users, tests and the dump. */
+static void counters_text(const btl_verbena_module_t *module, char *text, size_t len)
+{
+    struct vbn_counters c = {.size = sizeof(c)};
+
+    vbn_counters(module->context, &c);
+    snprintf(text, len,
+             "verbena: rank %" PRIu32 " device %s tx_msgs=%" PRIu64 " tx_bytes=%" PRIu64
+             " rx_msgs=%" PRIu64 " rx_bytes=%" PRIu64 " puts=%" PRIu64 " put_bytes=%" PRIu64
+             " gets=%" PRIu64 " get_bytes=%" PRIu64 " conns=%" PRIu64 " acks=%" PRIu64
+             " crossed=%" PRIu64 " refused=%" PRIu64 " lost=%" PRIu64 " stalls=%" PRIu64
+             " bad=%" PRIu64,
+             OPAL_PROC_MY_NAME.vpid, module->attr.device, c.tx_msgs, c.tx_bytes, c.rx_msgs,
+             c.rx_bytes, c.puts, c.put_bytes, c.gets, c.get_bytes, c.conns_made, c.acks_sent,
+             c.conns_crossed, c.conns_refused, c.conns_lost, c.stalls, c.bad_messages);
+}
+
+static void dump(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint, int verbose)
+{
+    btl_verbena_module_t *module = (btl_verbena_module_t *)btl;
+    char text[640];
+
+    counters_text(module, text, sizeof(text));
+    opal_output(0, "%s waiting=%zu", text, opal_list_get_size(&module->waiting));
+    if (endpoint && endpoint->proc && verbose > 0)
+        opal_output(0, "verbena: %s is %s", proc_text(endpoint->proc, text, sizeof(text)),
+                    vbn_endpoint_connected(endpoint->peer) ? "connected" : "not connected");
+}
+
+/* --- create and finalize -------------------------------------------------------------------- */
+
+static void functions_set(mca_btl_base_module_t *btl)
+{
+    btl->btl_component = &mca_btl_verbena_component.super;
+    btl->btl_add_procs = add_procs;
+    btl->btl_del_procs = del_procs;
+    btl->btl_finalize = btl_verbena_finalize;
+    btl->btl_alloc = btl_verbena_alloc;
+    btl->btl_free = btl_verbena_free;
+    btl->btl_prepare_src = btl_verbena_prepare_src;
+    btl->btl_send = btl_verbena_send;
+    btl->btl_sendi = btl_verbena_sendi;
+    btl->btl_put = btl_verbena_put;
+    btl->btl_get = btl_verbena_get;
+    btl->btl_dump = dump;
+    btl->btl_register_mem = btl_verbena_register_mem;
+    btl->btl_deregister_mem = btl_verbena_deregister_mem;
+    btl->btl_register_error = register_error;
+    btl->btl_registration_handle_size = sizeof(mca_btl_base_registration_handle_t);
+}
+
+/* A free list of CLASS without a limit; each item has ROOM bytes besides. */
+static int items_create(opal_free_list_t *list, size_t size, opal_class_t *class, size_t room)
+{
+    OBJ_CONSTRUCT(list, opal_free_list_t);
+    return opal_free_list_init(list, size, opal_cache_line_size, class, room, opal_cache_line_size,
+                               0, -1, 64, NULL, 0, NULL, NULL, NULL);
+}
+
+btl_verbena_module_t *btl_verbena_module_create(const mca_btl_base_module_t *defaults)
+{
+    btl_verbena_module_t *module = calloc(1, sizeof(*module));
+
+    if (!module)
+        return NULL;
+    module->super = *defaults;
+    functions_set(&module->super);
+    OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
+    OBJ_CONSTRUCT(&module->waiting, opal_list_t);
+    OBJ_CONSTRUCT(&module->lock, opal_mutex_t);
+    OBJ_CONSTRUCT(&module->resuming, opal_mutex_t);
+    items_create(&module->controls, sizeof(btl_verbena_control_t), OBJ_CLASS(btl_verbena_control_t),
+                 BTL_VERBENA_CONTROL_MAX);
+    items_create(&module->rma_ops, sizeof(btl_verbena_rma_t), OBJ_CLASS(btl_verbena_rma_t), 0);
+    return module;
+}
+
+int btl_verbena_finalize(mca_btl_base_module_t *btl)
+{
+    btl_verbena_module_t *module = (btl_verbena_module_t *)btl;
+    char text[640];
+
+    module->closing = true;
+    work_cancel(module, NULL);
+    if (module->context && mca_btl_verbena_component.show_counters) {
+        counters_text(module, text, sizeof(text));
+        fprintf(stderr, "%s\n", text);
+    }
+    /* The cache deregisters what it holds, so it goes before the device. */
+    if (module->rcache)
+        mca_rcache_base_module_destroy(module->rcache);
+    if (module->context)
+        vbn_close(module->context);
+    mca_btl_verbena_component.module = NULL;
+
+    OPAL_LIST_DESTRUCT(&module->endpoints);
+    OBJ_DESTRUCT(&module->waiting);
+    OBJ_DESTRUCT(&module->controls);
+    OBJ_DESTRUCT(&module->rma_ops);
+    OBJ_DESTRUCT(&module->lock);
+    OBJ_DESTRUCT(&module->resuming);
+    free(module);
+    return OPAL_SUCCESS;
+}

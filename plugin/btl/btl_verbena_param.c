@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The component's parameters.
+ *
+ * The transport's table (vbn_params) is the only place where its parameters are defined. Each
+ * becomes btl_verbena_NAME. Open MPI reads the number in a text as far as it goes and takes "abc"
+ * for 0; its enumerators are given the text itself. So each number here has one, which lets the
+ * transport read and check the text and shows the range in ompi_info.
+ *
+ * eager_limit belongs to both. Open MPI registers it for every BTL: the longest message that is
+ * sent without asking the receiver. The transport's is the longest message at all, and follows from
+ * it: it is eager_limit or max_send_size, whichever is larger.
+ */
+#include "btl_verbena_param.h"
+
+#include "opal/mca/base/mca_base_var.h"
+#include "opal/mca/base/mca_base_var_enum.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The parameter of both hosts, see above. */
+#define EAGER_LIMIT "eager_limit"
+
+/* --- numbers -------------------------------------------------------------------------------- */
+
+/* Reads one number for Open MPI. */
+typedef struct number_reader {
+    mca_base_var_enum_t super;
+    btl_verbena_component_t *component;
+    const struct vbn_param *param;
+    unsigned shown; /* the value as Open MPI keeps it */
+} number_reader_t;
+
+static uint64_t *number_field(btl_verbena_component_t *component, const struct vbn_param *param)
+{
+    return (uint64_t *)((char *)&component->options + param->offset);
+}
+
+/* Takes TEXT for NAME. The first refusal is kept, for the message that ends the process. */
+static void take(btl_verbena_component_t *component, const char *name, const char *text)
+{
+    struct vbn_error error;
+
+    if (vbn_options_set(&component->options, name, text, &error) != VBN_OK &&
+        component->bad_parameter.status == VBN_OK)
+        component->bad_parameter = error;
+}
+
+static int reader_count(mca_base_var_enum_t *self, int *count)
+{
+    (void)self;
+    *count = 0;
+    return OPAL_SUCCESS;
+}
+
+static int reader_value(mca_base_var_enum_t *self, int index, int *value, const char **text)
+{
+    (void)self;
+    (void)index;
+    (void)value;
+    (void)text;
+    return OPAL_ERR_VALUE_OUT_OF_BOUNDS;
+}
+
+static int reader_take(mca_base_var_enum_t *self, const char *text, int *value)
+{
+    number_reader_t *reader = (number_reader_t *)self;
+
+    take(reader->component, reader->param->name, text);
+    *value = (int)*number_field(reader->component, reader->param);
+    return OPAL_SUCCESS;
+}
+
+static int reader_text(mca_base_var_enum_t *self, const int value, char **text)
+{
+    (void)self;
+    return !text || asprintf(text, "%d", value) >= 0 ? OPAL_SUCCESS : OPAL_ERR_OUT_OF_RESOURCE;
+}
+
+static int reader_range(mca_base_var_enum_t *self, char **text)
+{
+    const struct vbn_param *param = ((number_reader_t *)self)->param;
+
+    return asprintf(text, "%" PRIu64 " to %" PRIu64 "%s%s", param->min, param->max,
+                    *param->unit ? " " : "", param->unit) >= 0
+               ? OPAL_SUCCESS
+               : OPAL_ERR_OUT_OF_RESOURCE;
+}
+
+static void reader_construct(number_reader_t *reader)
+{
+    reader->super.get_count = reader_count;
+    reader->super.get_value = reader_value;
+    reader->super.value_from_string = reader_take;
+    reader->super.string_from_value = reader_text;
+    reader->super.dump = reader_range;
+}
+
+static OBJ_CLASS_INSTANCE(number_reader_t, mca_base_var_enum_t, reader_construct, NULL);
+
+/* --- registering ---------------------------------------------------------------------------- */
+
+static int register_one(btl_verbena_component_t *component, const char *name, const char *help,
+                        mca_base_var_type_t type, mca_base_var_enum_t *reader,
+                        mca_base_var_info_lvl_t level, void *storage)
+{
+    return mca_base_component_var_register(&component->super.btl_version, name, help, type, reader,
+                                           0, 0, level, MCA_BASE_VAR_SCOPE_READONLY, storage);
+}
+
+static void register_number(btl_verbena_component_t *component, const struct vbn_param *param)
+{
+    number_reader_t *reader = OBJ_NEW(number_reader_t);
+
+    if (!reader)
+        return;
+    reader->component = component;
+    reader->param = param;
+    reader->shown = (unsigned)*number_field(component, param);
+    register_one(component, param->name, param->help, MCA_BASE_VAR_TYPE_UNSIGNED_INT,
+                 &reader->super, OPAL_INFO_LVL_5, &reader->shown);
+    /* An empty text is not shown to the reader; Open MPI takes it for 0. */
+    if (reader->shown != (unsigned)*number_field(component, param))
+        take(component, param->name, "");
+    OBJ_RELEASE(reader); /* the registered variable has its own reference */
+}
+
+static void register_bool(btl_verbena_component_t *component, const char *name, const char *help,
+                          bool *storage)
+{
+    /* Open MPI reads booleans itself, and itself speaks about what is none. */
+    if (register_one(component, name, help, MCA_BASE_VAR_TYPE_BOOL, NULL, OPAL_INFO_LVL_5,
+                     storage) < 0)
+        component->bad_parameter.status = VBN_ERR_INVALID;
+}
+
+static void register_transport(btl_verbena_component_t *component)
+{
+    size_t count;
+    const struct vbn_param *params = vbn_params(&count);
+    char *options = (char *)&component->options;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct vbn_param *param = &params[i];
+
+        if (strcmp(param->name, EAGER_LIMIT) == 0)
+            continue;
+        if (param->type == VBN_PARAM_UINT)
+            register_number(component, param);
+        else if (param->type == VBN_PARAM_BOOL)
+            register_bool(component, param->name, param->help, (bool *)(options + param->offset));
+        else
+            register_one(component, param->name, param->help, MCA_BASE_VAR_TYPE_STRING, NULL,
+                         OPAL_INFO_LVL_4, options + param->offset);
+    }
+}
+
+/* --- the host's own parameters -------------------------------------------------------------- */
+
+static const struct vbn_param *transport_param(const char *name)
+{
+    size_t count;
+    const struct vbn_param *params = vbn_params(&count);
+
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(params[i].name, name) == 0)
+            return &params[i];
+    return NULL;
+}
+
+static void host_defaults(mca_btl_base_module_t *btl, size_t eager_limit)
+{
+    btl->btl_exclusivity = MCA_BTL_EXCLUSIVITY_DEFAULT; /* above tcp, below self and vader */
+    btl->btl_latency = 4;
+    btl->btl_bandwidth = 0; /* the port's rate */
+    btl->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_RDMA | MCA_BTL_FLAGS_HETEROGENEOUS_RDMA;
+    btl->btl_eager_limit = eager_limit;
+    btl->btl_rndv_eager_limit = eager_limit;
+    btl->btl_max_send_size = eager_limit;
+    /* Used only where Open MPI does not keep registrations (opal_leave_pinned 0). */
+    btl->btl_rdma_pipeline_send_length = 64 * 1024;
+    btl->btl_rdma_pipeline_frag_size = 1024 * 1024;
+    btl->btl_min_rdma_pipeline_size = 256 * 1024;
+    /* Open MPI registers parameters of put and get only where these are set. */
+    btl->btl_put = btl_verbena_put;
+    btl->btl_get = btl_verbena_get;
+}
+
+/* The text that VALUE was read from, as far as Open MPI tells, in TEXT of LEN bytes. */
+static const char *text_of(int index, const char *env_name, size_t value, char *text, size_t len)
+{
+    mca_base_var_source_t source = MCA_BASE_VAR_SOURCE_DEFAULT;
+    const char *env = getenv(env_name);
+
+    mca_base_var_get_value(index, NULL, &source, NULL);
+    if (env && (source == MCA_BASE_VAR_SOURCE_ENV || source == MCA_BASE_VAR_SOURCE_COMMAND_LINE))
+        return env;
+    snprintf(text, len, "%zu", value);
+    return text;
+}
+
+static void register_host(btl_verbena_component_t *component)
+{
+    const struct vbn_param *eager = transport_param(EAGER_LIMIT);
+    mca_btl_base_module_t *btl = &component->defaults;
+    char number[24], help[200];
+    int index;
+
+    host_defaults(btl, (size_t)eager->def);
+    snprintf(help, sizeof(help),
+             "Longest message, Open MPI's header included, that is sent without asking the "
+             "receiver; the same on all ranks. Valid values: %" PRIu64 " to %" PRIu64 " %s",
+             eager->min, eager->max, eager->unit);
+    /* First with our help; the next call finds it registered and keeps the help. */
+    index = register_one(component, EAGER_LIMIT, help, MCA_BASE_VAR_TYPE_SIZE_T, NULL,
+                         OPAL_INFO_LVL_4, &btl->btl_eager_limit);
+    mca_btl_base_param_register(&component->super.btl_version, btl);
+
+    take(component, EAGER_LIMIT,
+         text_of(index, "OMPI_MCA_btl_verbena_" EAGER_LIMIT, btl->btl_eager_limit, number,
+                 sizeof(number)));
+    if (btl->btl_max_send_size <= btl->btl_eager_limit) {
+        btl->btl_max_send_size = btl->btl_eager_limit;
+    } else if (btl->btl_max_send_size <= eager->max) {
+        component->options.eager_limit = btl->btl_max_send_size;
+    } else if (component->bad_parameter.status == VBN_OK) {
+        component->bad_parameter.status = VBN_ERR_INVALID;
+        snprintf(component->bad_parameter.text, sizeof(component->bad_parameter.text),
+                 "parameter max_send_size: %zu is more than %" PRIu64 " %s", btl->btl_max_send_size,
+                 eager->max, eager->unit);
+    }
+}
+
+void btl_verbena_params_register(btl_verbena_component_t *component)
+{
+    component->bad_parameter.status = VBN_OK;
+    vbn_options_init(&component->options, sizeof(component->options));
+    register_transport(component);
+    register_host(component);
+    component->show_counters = false;
+    register_bool(component, "show_counters",
+                  "print on stderr, at the end of each rank, what went over which device",
+                  &component->show_counters);
+}
+
+/* --- what the device allows ----------------------------------------------------------------- */
+
+static size_t at_most(size_t value, uint64_t limit)
+{
+    return value < limit ? value : (size_t)limit;
+}
+
+void btl_verbena_params_fit(mca_btl_base_module_t *btl, const struct vbn_attr *attr)
+{
+    btl->btl_max_send_size = at_most(btl->btl_max_send_size, attr->max_am_len);
+    btl->btl_eager_limit = at_most(btl->btl_eager_limit, attr->max_am_len);
+    btl->btl_rndv_eager_limit = at_most(btl->btl_rndv_eager_limit, btl->btl_eager_limit);
+    btl->btl_put_limit = at_most(btl->btl_put_limit, attr->max_rma_len);
+    btl->btl_get_limit = at_most(btl->btl_get_limit, attr->max_rma_len);
+    /* ob1 takes the pipeline's size for the put's, 0 for no limit. */
+    if (!btl->btl_rdma_pipeline_frag_size)
+        btl->btl_rdma_pipeline_frag_size = btl->btl_put_limit;
+    btl->btl_rdma_pipeline_frag_size =
+        at_most(btl->btl_rdma_pipeline_frag_size, btl->btl_put_limit);
+    if (!btl->btl_bandwidth)
+        btl->btl_bandwidth = (uint32_t)at_most(UINT32_MAX, attr->rate_mbps);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory registration, through Open MPI's own registration cache (`grdma`): it keeps registrations
+ * for reuse and drops them when the application frees the memory, by Open MPI's memory hooks.
+ *
+ * When a registration fails (as a rule the limit on locked memory) ob1 has two ways to go on. A
+ * sender that asks whether its buffer can be read remotely takes NULL for an answer and sends by
+ * messages. Everywhere else ob1 would try again when another of its operations completes, and there
+ * may be none: it would wait for ever. There a handle is given that stands for the failure. A put
+ * or get with it, on either side, ends with an error from progress, upon which ob1 sends these
+ * bytes by messages. Slower, and correct.
+ */
+#include "btl_verbena.h"
+
+#include "opal/util/output.h"
+
+#include <arpa/inet.h>
+
+/* A registration in the cache. */
+typedef struct registration {
+    mca_rcache_base_registration_t base;
+    vbn_mem_t *mem;
+    mca_btl_base_registration_handle_t handle;
+} registration_t;
+
+/* Stands for a failed registration. `usable` is 0. */
+static mca_btl_base_registration_handle_t failed_handle;
+
+static unsigned vbn_access_of(int32_t flags)
+{
+    unsigned access = VBN_ACCESS_LOCAL;
+
+    if (flags & MCA_RCACHE_ACCESS_LOCAL_WRITE)
+        access |= VBN_ACCESS_LOCAL_WRITE;
+    if (flags & MCA_RCACHE_ACCESS_REMOTE_READ)
+        access |= VBN_ACCESS_REMOTE_READ;
+    if (flags & MCA_RCACHE_ACCESS_REMOTE_WRITE)
+        access |= VBN_ACCESS_LOCAL_WRITE | VBN_ACCESS_REMOTE_WRITE;
+    if (flags & MCA_RCACHE_ACCESS_REMOTE_ATOMIC)
+        access |= VBN_ACCESS_LOCAL_WRITE | VBN_ACCESS_REMOTE_ATOMIC;
+    return access;
+}
+
+/* The cache's callback. OPAL_ERR_OUT_OF_RESOURCE makes it drop an idle registration and retry. */
+static int region_register(void *arg, void *base, size_t size, mca_rcache_base_registration_t *reg)
+{
+    btl_verbena_module_t *module = arg;
+    registration_t *registration = (registration_t *)reg;
+    int status = vbn_mem_register(module->context, base, size, vbn_access_of(reg->access_flags),
+                                  &registration->mem);
+
+    if (status != VBN_OK) {
+        opal_output_verbose(10, opal_btl_base_framework.framework_output,
+                            "btl/verbena: registering %zu bytes at %p: %s", size, base,
+                            vbn_status_str(status));
+        return status == VBN_ERR_INVALID ? OPAL_ERROR : OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    registration->handle.key = htonl(vbn_mem_rkey(registration->mem));
+    registration->handle.usable = htonl(1);
+    return OPAL_SUCCESS;
+}
+
+static int region_deregister(void *arg, mca_rcache_base_registration_t *reg)
+{
+    (void)arg;
+    vbn_mem_deregister(((registration_t *)reg)->mem);
+    return OPAL_SUCCESS;
+}
+
+int btl_verbena_rcache_create(btl_verbena_module_t *module)
+{
+    mca_rcache_base_resources_t resources = {
+        .cache_name = "verbena",
+        .reg_data = module,
+        .sizeof_reg = sizeof(registration_t),
+        .register_mem = region_register,
+        .deregister_mem = region_deregister,
+    };
+
+    module->rcache = mca_rcache_base_module_create("grdma", module, &resources);
+    return module->rcache ? OPAL_SUCCESS : OPAL_ERR_NOT_AVAILABLE;
+}
+
+/*
+ * Whether ob1 goes on by itself after NULL: when it asks for remote reads, and when SIZE is more
+ * than one operation moves, as it then registers the pieces one by one.
+ */
+static bool null_is_understood(const btl_verbena_module_t *module, size_t size, uint32_t flags)
+{
+    const uint32_t asked = MCA_BTL_REG_FLAG_REMOTE_READ | MCA_BTL_REG_FLAG_REMOTE_ATOMIC;
+
+    return (flags & asked) || size > module->super.btl_get_limit;
+}
+
+mca_btl_base_registration_handle_t *btl_verbena_register_mem(mca_btl_base_module_t *btl,
+                                                             btl_verbena_endpoint_t *endpoint,
+                                                             void *base, size_t size,
+                                                             uint32_t flags)
+{
+    btl_verbena_module_t *module = (btl_verbena_module_t *)btl;
+    mca_rcache_base_registration_t *reg;
+    int rc = module->rcache->rcache_register(module->rcache, base, size, 0,
+                                             flags & MCA_BTL_REG_FLAG_ACCESS_ANY, &reg);
+
+    (void)endpoint;
+    if (OPAL_LIKELY(rc == OPAL_SUCCESS))
+        return &((registration_t *)reg)->handle;
+    return null_is_understood(module, size, flags) ? NULL : &failed_handle;
+}
+
+int btl_verbena_deregister_mem(mca_btl_base_module_t *btl,
+                               mca_btl_base_registration_handle_t *handle)
+{
+    btl_verbena_module_t *module = (btl_verbena_module_t *)btl;
+
+    if (handle == &failed_handle)
+        return OPAL_SUCCESS;
+    return module->rcache->rcache_deregister(
+        module->rcache, &BTL_VERBENA_OWNER(registration_t, handle, handle)->base);
+}
+
+const vbn_mem_t *btl_verbena_handle_mem(const mca_btl_base_registration_handle_t *handle)
+{
+    if (!handle || handle == &failed_handle)
+        return NULL;
+    return BTL_VERBENA_OWNER(const registration_t, handle, handle)->mem;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Put and get.
+ *
+ * Operation. Each becomes one operation of the transport. Where the transport has no room the
+ * operation waits here and starts from progress: ob1 retries a refused one only when something else
+ * of its own completes (see btl_verbena_frag.c), and after a few refusals it gives up RDMA for that
+ * message.
+ *
+ * An operation that cannot be done because a registration had failed (see btl_verbena_reg.c) is
+ * accepted and ends with an error from progress. That, unlike an error from here, makes ob1 send
+ * the same bytes by messages at once.
+ *
+ * Buffer ownership. Local memory and handle belong to the operation until the callback, which comes
+ * exactly once if OPAL_SUCCESS was returned.
+ *
+ * Errors. The remote address and key come from the peer that they name memory of; they are
+ * meaningless here and are checked by the peer's device.
+ */
+#include "btl_verbena.h"
+
+#include <arpa/inet.h>
+
+static void rma_end(btl_verbena_rma_t *op, int status)
+{
+    btl_verbena_endpoint_t *endpoint = op->work.endpoint;
+    btl_verbena_module_t *module = endpoint->module;
+
+    op->cbfunc(&module->super, endpoint, op->local, op->local_handle, op->cbcontext, op->cbdata,
+               btl_verbena_opal_status(status));
+    opal_free_list_return(&module->rma_ops, &op->super);
+}
+
+static void rma_done(void *arg, vbn_endpoint_t *peer, int status)
+{
+    (void)peer;
+    rma_end(arg, status);
+}
+
+static int rma_start(btl_verbena_work_t *work)
+{
+    btl_verbena_rma_t *op = BTL_VERBENA_OWNER(btl_verbena_rma_t, work, work);
+    vbn_endpoint_t *peer = work->endpoint->peer;
+
+    if (OPAL_UNLIKELY(!op->mem))
+        return VBN_ERR_INVALID;
+    if (op->is_get)
+        return vbn_get(peer, op->local, op->mem, op->remote, op->remote_key, op->len, rma_done, op);
+    return vbn_put(peer, op->local, op->mem, op->remote, op->remote_key, op->len, rma_done, op);
+}
+
+static void rma_fail(btl_verbena_work_t *work, int status)
+{
+    rma_end(BTL_VERBENA_OWNER(btl_verbena_rma_t, work, work), status);
+}
+
+static void rma_construct(btl_verbena_rma_t *op)
+{
+    OBJ_CONSTRUCT(&op->work, btl_verbena_work_t);
+    op->work.start = rma_start;
+    op->work.fail = rma_fail;
+}
+
+static void rma_destruct(btl_verbena_rma_t *op)
+{
+    OBJ_DESTRUCT(&op->work);
+}
+
+OBJ_CLASS_INSTANCE(btl_verbena_rma_t, opal_free_list_item_t, rma_construct, rma_destruct);
+
+/* Starts what WANTED describes; its work and list item are set here. */
+static int rma_submit(btl_verbena_module_t *module, btl_verbena_endpoint_t *endpoint,
+                      const mca_btl_base_registration_handle_t *remote_handle,
+                      btl_verbena_rma_t *op)
+{
+    int status = VBN_ERR_AGAIN;
+
+    op->work.endpoint = endpoint;
+    op->remote_key = ntohl(remote_handle->key);
+    op->mem = btl_verbena_handle_mem(op->local_handle);
+    if (ntohl(remote_handle->usable) != 1)
+        op->mem = NULL;
+
+    if (OPAL_LIKELY(op->mem))
+        status = rma_start(&op->work);
+    if (OPAL_LIKELY(status == VBN_OK))
+        return OPAL_SUCCESS;
+    if (status == VBN_ERR_AGAIN) {
+        btl_verbena_work_add(module, &op->work);
+        return OPAL_SUCCESS;
+    }
+    opal_free_list_return(&module->rma_ops, &op->super);
+    return btl_verbena_opal_status(status);
+}
+
+/* Gives an operation with what put and get have in common, or NULL when memory is exhausted. */
+static btl_verbena_rma_t *rma_get(btl_verbena_module_t *module, bool is_get, void *local,
+                                  mca_btl_base_registration_handle_t *local_handle, uint64_t remote,
+                                  size_t len)
+{
+    btl_verbena_rma_t *op = (btl_verbena_rma_t *)opal_free_list_get(&module->rma_ops);
+
+    if (OPAL_LIKELY(op)) {
+        op->is_get = is_get;
+        op->local = local;
+        op->local_handle = local_handle;
+        op->remote = remote;
+        op->len = len;
+    }
+    return op;
+}
+
+int btl_verbena_put(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint,
+                    void *local_address, uint64_t remote_address,
+                    mca_btl_base_registration_handle_t *local_handle,
+                    mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+                    int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+                    void *cbdata)
+{
+    btl_verbena_module_t *module = (btl_verbena_module_t *)btl;
+    btl_verbena_rma_t *op =
+        rma_get(module, false, local_address, local_handle, remote_address, size);
+
+    (void)flags;
+    (void)order;
+    if (OPAL_UNLIKELY(!op))
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    op->cbfunc = cbfunc;
+    op->cbcontext = cbcontext;
+    op->cbdata = cbdata;
+    return rma_submit(module, endpoint, remote_handle, op);
+}
+
+int btl_verbena_get(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint,
+                    void *local_address, uint64_t remote_address,
+                    mca_btl_base_registration_handle_t *local_handle,
+                    mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+                    int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+                    void *cbdata)
+{
+    btl_verbena_module_t *module = (btl_verbena_module_t *)btl;
+    btl_verbena_rma_t *op =
+        rma_get(module, true, local_address, local_handle, remote_address, size);
+
+    (void)flags;
+    (void)order;
+    if (OPAL_UNLIKELY(!op))
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    op->cbfunc = cbfunc;
+    op->cbcontext = cbcontext;
+    op->cbdata = cbdata;
+    return rma_submit(module, endpoint, remote_handle, op);
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One-sided communication, which Open MPI carries over the same BTL: put, get and accumulate
+ * between fences, under post/start/complete/wait, and atomics under locks. Small and large, on
+ * windows over memory of ours and of MPI's.
+ */
+#include "common.h"
+#include "programs.h"
+
+#include <stdlib.h>
+
+enum { LOCKED_ADDS = 20 };
+static const int counts[] = {1, 500, 40000};
+
+/* The window of a rank has one block of count ints for each rank. */
+struct window {
+    const struct job *job;
+    MPI_Win win;
+    int *memory;
+    int count;
+};
+
+static int value_at(int source, int dest, int index)
+{
+    return (int)(hash_of((uint64_t)source, (uint64_t)dest, (uint64_t)index) & 0xffffff);
+}
+
+static void memory_set(struct window *window, int value)
+{
+    for (int i = 0; i < window->count * window->job->size; i++)
+        window->memory[i] = value;
+}
+
+/* In the memory of each rank, block i was written by rank i, on top of what was there. */
+static void memory_check(const struct window *window, int base, const char *what)
+{
+    const struct job *job = window->job;
+    for (int source = 0; source < job->size; source++) {
+        for (int i = 0; i < window->count; i++) {
+            int got = window->memory[source * window->count + i];
+            int expected = base + value_at(source, job->rank, i);
+            expect(got == expected, "%s: int %d of %d from rank %d is %d, expected %d", what, i,
+                   window->count, source, got, expected);
+        }
+    }
+}
+
+static int *block_alloc(const struct window *window, int dest)
+{
+    int *block = guarded_alloc((size_t)window->count * sizeof(int));
+    for (int i = 0; i < window->count; i++)
+        block[i] = value_at(window->job->rank, dest, i);
+    return block;
+}
+
+/* Everybody writes, or adds, one block into everybody's window. */
+static void write_all(struct window *window, bool add)
+{
+    const struct job *job = window->job;
+    int **blocks = calloc((size_t)job->size, sizeof *blocks);
+    MPI_Aint at = (MPI_Aint)job->rank * window->count;
+    int count = window->count;
+    memory_set(window, add ? 1000 : -1);
+    step("%s of %d ints between fences", add ? "accumulate" : "put", count);
+    MPI_Win_fence(0, window->win);
+    for (int i = 0; i < job->size; i++) {
+        int dest = (job->rank + i) % job->size;
+        blocks[dest] = block_alloc(window, dest);
+        if (add)
+            MPI_Accumulate(blocks[dest], count, MPI_INT, dest, at, count, MPI_INT, MPI_SUM,
+                           window->win);
+        else
+            MPI_Put(blocks[dest], count, MPI_INT, dest, at, count, MPI_INT, window->win);
+    }
+    MPI_Win_fence(0, window->win);
+    memory_check(window, add ? 1000 : 0, add ? "accumulate" : "put");
+    for (int i = 0; i < job->size; i++)
+        guarded_free(blocks[i]);
+    free(blocks);
+}
+
+/* Reads back what write_all put into the others' windows. */
+static void read_all(struct window *window)
+{
+    const struct job *job = window->job;
+    size_t count = (size_t)window->count;
+    int *in = guarded_alloc((size_t)job->size * count * sizeof(int));
+    step("get of %d ints between fences", window->count);
+    MPI_Win_fence(0, window->win);
+    for (int source = 0; source < job->size; source++)
+        MPI_Get(in + (size_t)source * count, window->count, MPI_INT, source,
+                (MPI_Aint)job->rank * window->count, window->count, MPI_INT, window->win);
+    MPI_Win_fence(0, window->win);
+    for (int source = 0; source < job->size; source++)
+        for (int i = 0; i < window->count; i++)
+            expect(in[source * window->count + i] == value_at(job->rank, source, i),
+                   "get: int %d of %d from rank %d is wrong", i, window->count, source);
+    guarded_free(in);
+}
+
+/* Only neighbours know of each other: exposure to the left, access to the right. */
+static void post_start(struct window *window)
+{
+    const struct job *job = window->job;
+    int right = (job->rank + 1) % job->size, left = (job->rank + job->size - 1) % job->size;
+    MPI_Group world, origins, targets;
+    int *block = block_alloc(window, right);
+    step("put of %d ints between start and complete", window->count);
+    memory_set(window, -1);
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Group_incl(world, 1, &left, &origins);
+    MPI_Group_incl(world, 1, &right, &targets);
+    MPI_Win_post(origins, 0, window->win);
+    MPI_Win_start(targets, 0, window->win);
+    MPI_Put(block, window->count, MPI_INT, right, 0, window->count, MPI_INT, window->win);
+    MPI_Win_complete(window->win);
+    MPI_Win_wait(window->win);
+    for (int i = 0; i < window->count; i++)
+        expect(window->memory[i] == value_at(left, job->rank, i),
+               "put: int %d of %d from rank %d is wrong", i, window->count, left);
+    guarded_free(block);
+    MPI_Group_free(&targets);
+    MPI_Group_free(&origins);
+    MPI_Group_free(&world);
+}
+
+/* Every rank adds one to a counter at rank 0 many times; each number is handed out once. */
+static void counter(struct window *window)
+{
+    const struct job *job = window->job;
+    const int one = 1, total = LOCKED_ADDS * job->size;
+    int ticket = -1, sum = 0, last = -1, final_value = 0;
+    step("fetch and add under a lock");
+    memory_set(window, 0);
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < LOCKED_ADDS; i++) {
+        MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, window->win);
+        MPI_Fetch_and_op(&one, &ticket, MPI_INT, 0, 0, MPI_SUM, window->win);
+        MPI_Win_unlock(0, window->win);
+        expect(ticket > last && ticket < total, "fetch and add gave %d after %d", ticket, last);
+        last = ticket;
+        sum += ticket;
+    }
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    expect(sum == total * (total - 1) / 2, "the sum of all tickets is %d, expected %d", sum,
+           total * (total - 1) / 2);
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window->win);
+    MPI_Get(&final_value, 1, MPI_INT, 0, 0, 1, MPI_INT, window->win);
+    MPI_Win_unlock(0, window->win);
+    expect(final_value == total, "the counter is %d, expected %d", final_value, total);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* One rank only finds the value it expects and replaces it by its own number. */
+static void compare_and_swap(struct window *window)
+{
+    const struct job *job = window->job;
+    const int free_value = -1;
+    int found = -2, winners = 0;
+    step("compare and swap under a lock");
+    memory_set(window, free_value);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_lock(MPI_LOCK_SHARED, job->size - 1, 0, window->win);
+    MPI_Compare_and_swap(&job->rank, &free_value, &found, MPI_INT, job->size - 1, 0, window->win);
+    MPI_Win_unlock(job->size - 1, window->win);
+    winners = found == free_value;
+    MPI_Allreduce(MPI_IN_PLACE, &winners, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    expect(winners == 1, "%d ranks won one compare and swap", winners);
+}
+
+static void use(struct window *window)
+{
+    write_all(window, false);
+    read_all(window);
+    write_all(window, true);
+    post_start(window);
+    counter(window);
+    compare_and_swap(window);
+}
+
+void run_rma(const struct job *job)
+{
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        MPI_Aint len_bytes = (MPI_Aint)counts[i] * job->size * (MPI_Aint)sizeof(int);
+        struct window window = {.job = job, .count = counts[i]};
+        step("window of %ld bytes over our memory", (long)len_bytes);
+        window.memory = guarded_alloc((size_t)len_bytes);
+        MPI_Win_create(window.memory, len_bytes, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD,
+                       &window.win);
+        use(&window);
+        MPI_Win_free(&window.win);
+        guarded_free(window.memory);
+
+        step("window of %ld bytes over MPI's memory", (long)len_bytes);
+        MPI_Win_allocate(len_bytes, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &window.memory,
+                         &window.win);
+        use(&window);
+        MPI_Win_free(&window.win);
+    }
+}

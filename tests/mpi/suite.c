@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mpi_suite: all the MPI test programs in one binary, because starting a job is the slow part.
+ * Rank 0 prints "RUN name" and "PASS name (seconds)"; a failure or a hang ends the job with a line
+ * that names the program, the rank and what it was at.
+ */
+#include "common.h"
+#include "programs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct program {
+    const char *name;
+    void (*run)(const struct job *job);
+    const char *what;
+};
+
+/* connects comes first: it wants to find no connection open. */
+static const struct program programs[] = {
+    {"connects", run_connects, "first traffic to every rank, in random order"},
+    {"ring", run_ring, "laps of growing messages round a ring"},
+    {"all_pairs", run_all_pairs, "every pair, both directions at once"},
+    {"sizes", run_sizes, "every size around each protocol switch, to 4 MiB"},
+    {"unexpected", run_unexpected, "thousands of unexpected messages, received in other orders"},
+    {"outstanding", run_outstanding, "thousands of open requests, completed in all manners"},
+    {"flood", run_flood, "bursts, incast and one-way streams to a busy receiver"},
+    {"p2p_modes", run_p2p_modes, "send modes, persistent requests, self, PROC_NULL, truncation"},
+    {"probe", run_probe, "probe, matched probe, cancelled receives"},
+    {"datatypes", run_datatypes, "derived datatypes on both sides, gaps checked"},
+    {"records", run_records, "structures, packing, absolute addresses, a matrix transposed"},
+    {"collectives", run_collectives, "collectives that move data, blocking and nonblocking"},
+    {"reductions", run_reductions, "collectives that reduce, several types and operations"},
+    {"overlap", run_overlap, "many nonblocking collectives and messages at once"},
+    {"communicators", run_communicators, "split, dup, free, intercommunicators under traffic"},
+    {"rma", run_rma, "one-sided put, get, accumulate and atomics"},
+};
+enum { PROGRAM_COUNT = sizeof programs / sizeof programs[0] };
+
+static const struct program *program_find(const char *name)
+{
+    for (int i = 0; i < PROGRAM_COUNT; i++)
+        if (strcmp(programs[i].name, name) == 0)
+            return &programs[i];
+    return NULL;
+}
+
+static void program_run(const struct program *program, const struct job *job)
+{
+    if (job->rank == 0) {
+        printf("RUN %s\n", program->name);
+        fflush(stdout);
+    }
+    program_begin(program->name);
+    double start_s = MPI_Wtime();
+    program->run(job);
+    program_end();
+    if (job->rank == 0) {
+        printf("PASS %s (%.1f s)\n", program->name, MPI_Wtime() - start_s);
+        fflush(stdout);
+    }
+}
+
+static int usage(void)
+{
+    fprintf(stderr, "usage: mpi_suite [--list] [--timeout SECONDS] [PROGRAM…]\n"
+                    "Runs the named programs (all without a name) in the order given.\n"
+                    "--timeout: how long one program may take (default 120 s).\n");
+    return 2;
+}
+
+static void list(void)
+{
+    for (int i = 0; i < PROGRAM_COUNT; i++)
+        printf("%-14s %s\n", programs[i].name, programs[i].what);
+}
+
+static void run_all(int count, char **names, unsigned timeout_s)
+{
+    struct job job = {0};
+    MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &job.size);
+    const char *seed = getenv("VERBENA_TEST_SEED");
+    job.seed = seed != NULL ? strtoull(seed, NULL, 0) : 1;
+    common_init(&job, timeout_s);
+    for (int i = 0; i < count; i++)
+        program_run(program_find(names[i]), &job);
+    for (int i = 0; count == 0 && i < PROGRAM_COUNT; i++)
+        program_run(&programs[i], &job);
+    program_begin("finalize");
+    MPI_Finalize();
+    alarm(0);
+}
+
+int main(int argc, char **argv)
+{
+    unsigned timeout_s = 120;
+    int arg = 1;
+    for (; arg < argc && argv[arg][0] == '-'; arg++) {
+        if (strcmp(argv[arg], "--list") == 0) {
+            list();
+            return 0;
+        }
+        if (strcmp(argv[arg], "--timeout") != 0 || arg + 1 == argc)
+            return usage();
+        timeout_s = (unsigned)strtoul(argv[++arg], NULL, 10);
+    }
+    for (int i = arg; i < argc; i++) {
+        if (program_find(argv[i]) == NULL) {
+            fprintf(stderr, "mpi_suite: no program \"%s\"; --list shows them\n", argv[i]);
+            return 2;
+        }
+    }
+    MPI_Init(&argc, &argv);
+    run_all(argc - arg, argv + arg, timeout_s);
+    return 0;
+}

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The folders of a run and the environment of its command. Sourced by `run`,
+# whose variables it uses.
+# shellcheck shell=bash disable=SC2154,SC2034
+
+# Sets build_dir and out_dir (absolute); out_dir exists afterwards.
+prepare_folders() {
+    build_dir=${VERBENA_BUILDDIR:-$here/../../build}
+    mkdir -p -- "$build_dir" && build_dir=$(cd -- "$build_dir" && pwd -P) || exit 125
+    out_dir=${OUT:-$build_dir/rxe-out}
+    mkdir -p -- "$out_dir" && out_dir=$(cd -- "$out_dir" && pwd -P) || exit 125
+}
+
+# default NAME VALUE: sets it for the command unless the caller has set it.
+default() {
+    [[ -v $1 ]] || environment+=("$1=$2")
+}
+
+# Fills the array `environment`, for `env -i`: the caller's own, exactly as the
+# kernel gave it to this process, then ours (of two values the later counts).
+make_environment() {
+    local all=() entry libs=$build_dir/.libs component_dir=$build_dir/plugin/btl/.libs
+    environment=()
+    mapfile -d '' -t all <"/proc/$$/environ"
+    for entry in "${all[@]}"; do
+        case $entry in
+            # They name descriptors of a make that are not the command's.
+            MAKEFLAGS=* | MFLAGS=*) ;;
+            # A run within this run finds the device by itself.
+            VERBENA_FABRIC=*) ;;
+            *) environment+=("$entry") ;;
+        esac
+    done
+    environment+=(
+        "OUT=$out_dir"
+        "RXE_DEVICE=$rdma_device"
+        "RXE_NETDEV=$netdev"
+        "VERBENA_BUILDDIR=$build_dir"
+        "LD_LIBRARY_PATH=$libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+    )
+    default OMPI_MCA_mca_base_component_path "SYS_DEFAULT:$component_dir"
+    # One host, more ranks than processors, perhaps root.
+    default OMPI_MCA_plm isolated
+    default OMPI_MCA_rmaps_base_oversubscribe 1
+    default OMPI_MCA_mpi_yield_when_idle 1
+    default OMPI_MCA_btl_vader_single_copy_mechanism none
+    default OMPI_MCA_hwloc_base_binding_policy none
+    default OMPI_ALLOW_RUN_AS_ROOT 1
+    default OMPI_ALLOW_RUN_AS_ROOT_CONFIRM 1
+}

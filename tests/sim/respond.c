@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The responder: executes one arrived message against the receiving QP's memory and receive
+ * queue. Every key, bound and right is checked on every transfer. A refusal that only a faulty
+ * program can cause is reported as a violation as well as answered the way a device would.
+ */
+#include "sim.h"
+
+static bool needs_receive(const struct sim_wqe *wqe)
+{
+    return wqe->opcode == IBV_WR_SEND || wqe->opcode == IBV_WR_SEND_WITH_IMM ||
+           wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
+static unsigned remote_access(const struct sim_wqe *wqe)
+{
+    switch (wqe->opcode) {
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        return IBV_ACCESS_REMOTE_WRITE;
+    case IBV_WR_RDMA_READ:
+        return IBV_ACCESS_REMOTE_READ;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        return IBV_ACCESS_REMOTE_ATOMIC;
+    default:
+        return 0;
+    }
+}
+
+void sim_push_recv(struct sim_qp *qp, struct sim_rwqe *rwqe, const struct sim_wqe *from,
+                   enum ibv_wc_status status)
+{
+    struct sim_cqe cqe = {.qp = qp, .rwqe = rwqe};
+    cqe.wc.wr_id = rwqe->wr_id;
+    cqe.wc.status = status;
+    cqe.wc.opcode = IBV_WC_RECV;
+    cqe.wc.vendor_err = status == IBV_WC_SUCCESS ? 0 : 0x51;
+    cqe.wc.qp_num = qp->qp.qp_num;
+    cqe.wc.src_qp = qp->attr.dest_qp_num;
+    if (from) {
+        cqe.wc.byte_len = from->length;
+        if (from->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+            cqe.wc.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
+        if (from->opcode != IBV_WR_SEND) {
+            cqe.wc.wc_flags = IBV_WC_WITH_IMM;
+            cqe.wc.imm_data = from->imm;
+        }
+    }
+    sim_cq_push(SIM_OF(qp->init.recv_cq, struct sim_cq, cq), &cqe, from && from->solicited);
+}
+
+static bool has_receive(const struct sim_qp *qp)
+{
+    if (qp->init.srq)
+        return SIM_OF(qp->init.srq, struct sim_srq, srq)->rq.posted > 0;
+    return qp->rq.posted > 0;
+}
+
+static struct sim_rwqe *take_receive(struct sim_qp *qp)
+{
+    if (qp->init.srq)
+        return sim_srq_take(SIM_OF(qp->init.srq, struct sim_srq, srq));
+    return sim_rq_take(&qp->rq);
+}
+
+/* The responder's side of a refusal: its QP is in error, its program gets an event. */
+static enum sim_answer refuse(struct sim_qp *qp, const struct sim_wqe *wqe,
+                              enum ibv_event_type event, enum ibv_wc_status to_requester,
+                              enum ibv_wc_status *status)
+{
+    sim_trace(SIM_T_NAK, qp->qp.qp_num, wqe->seq, to_requester);
+    sim_async_qp(qp, event);
+    sim_qp_error(qp, "it refused a request");
+    *status = to_requester;
+    return SIM_ANSWER_NAK;
+}
+
+static const char *remote_fault(struct sim_qp *qp, const struct sim_wqe *wqe)
+{
+    unsigned access = remote_access(wqe);
+    if (wqe->length == 0)
+        return NULL;
+    if ((qp->attr.qp_access_flags & access) != access)
+        return "the QP's access flags do not allow it";
+    enum sim_key_fault fault =
+        sim_key_check(wqe->rkey, true, qp->qp.pd, wqe->remote_addr, wqe->length, access);
+    return fault == SIM_KEY_OK ? NULL : sim_key_fault_text(fault);
+}
+
+static void report_remote(const struct sim_qp *qp, const struct sim_wqe *wqe, const char *fault)
+{
+    sim_violation("remote access to QP %u (opcode %d, key %#x, %u bytes) refused: %s",
+                  qp->qp.qp_num, wqe->opcode, wqe->rkey, wqe->length, fault);
+}
+
+static enum sim_answer receive(struct sim_qp *qp, struct sim_wqe *wqe, enum ibv_wc_status *status)
+{
+    struct sim_rwqe *rwqe = take_receive(qp);
+    if (wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
+        sim_push_recv(qp, rwqe, wqe, IBV_WC_SUCCESS);
+        return SIM_ANSWER_ACK;
+    }
+    uint64_t room = 0;
+    enum sim_key_fault fault = SIM_KEY_OK;
+    for (int i = 0; i < rwqe->num_sge; i++) {
+        const struct ibv_sge *sge = &rwqe->sge[i];
+        room += sge->length;
+        if (sge->length && fault == SIM_KEY_OK)
+            fault = sim_key_check(sge->lkey, false, qp->init.srq ? qp->init.srq->pd : qp->qp.pd,
+                                  sge->addr, sge->length, IBV_ACCESS_LOCAL_WRITE);
+    }
+    if (wqe->length > room) {
+        sim_violation("QP %u: a message of %u bytes meets a receive of %llu", qp->qp.qp_num,
+                      wqe->length, (unsigned long long)room);
+        sim_push_recv(qp, rwqe, wqe, IBV_WC_LOC_LEN_ERR);
+        return refuse(qp, wqe, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR, status);
+    }
+    if (fault != SIM_KEY_OK) {
+        sim_violation("QP %u: the key of a receive buffer is bad: %s", qp->qp.qp_num,
+                      sim_key_fault_text(fault));
+        sim_push_recv(qp, rwqe, wqe, IBV_WC_LOC_PROT_ERR);
+        return refuse(qp, wqe, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR, status);
+    }
+    sim_sge_copy(rwqe->sge, rwqe->num_sge, wqe->sge, wqe->num_sge, wqe->length);
+    sim_push_recv(qp, rwqe, wqe, IBV_WC_SUCCESS);
+    return SIM_ANSWER_ACK;
+}
+
+static void execute_atomic(struct sim_wqe *wqe)
+{
+    uint64_t *word = (uint64_t *)(uintptr_t)wqe->remote_addr; /* aligned: checked at the post */
+    wqe->result = *word;
+    if (wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+        *word += wqe->compare_add;
+    else if (*word == wqe->compare_add)
+        *word = wqe->swap;
+}
+
+static void execute_write(const struct sim_wqe *wqe)
+{
+    struct ibv_sge to = {.addr = wqe->remote_addr, .length = wqe->length};
+    sim_sge_copy(&to, 1, wqe->sge, wqe->num_sge, wqe->length);
+}
+
+static bool is_ready(const struct sim_qp *qp)
+{
+    return qp->obj.magic == SIM_ALIVE && (qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS ||
+                                          qp->state == IBV_QPS_SQD);
+}
+
+static void first_arrival(struct sim_qp *qp)
+{
+    if (!qp->rx_any && qp->state == IBV_QPS_RTR && !sim.config.no_comm_est &&
+        !sim_node_is_iwarp(qp->node))
+        sim_async_qp(qp, IBV_EVENT_COMM_EST);
+    qp->rx_any = true;
+}
+
+enum sim_answer sim_respond(struct sim_qp *qp, const struct sim_qp *requester,
+                            struct sim_wqe *wqe, enum ibv_wc_status *status)
+{
+    if (!is_ready(qp) || wqe->seq != qp->rx_seq)
+        return SIM_ANSWER_SILENCE;
+    first_arrival(qp);
+    if (needs_receive(wqe) && !has_receive(qp))
+        return SIM_ANSWER_RNR;
+    if (requester && sim_wqe_is_read(wqe) &&
+        requester->reads_out >= qp->attr.max_dest_rd_atomic) {
+        sim_violation("QP %u has %u reads outstanding at a responder that takes %u",
+                      requester->qp.qp_num, requester->reads_out + 1, qp->attr.max_dest_rd_atomic);
+        return refuse(qp, wqe, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR, status);
+    }
+    const char *fault = remote_access(wqe) ? remote_fault(qp, wqe) : NULL;
+    if (fault) {
+        if (requester)
+            report_remote(qp, wqe, fault);
+        return refuse(qp, wqe, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR, status);
+    }
+    if (remote_access(wqe) == IBV_ACCESS_REMOTE_WRITE)
+        execute_write(wqe);
+    else if (remote_access(wqe) == IBV_ACCESS_REMOTE_ATOMIC)
+        execute_atomic(wqe);
+    enum sim_answer answer = SIM_ANSWER_ACK;
+    if (needs_receive(wqe))
+        answer = receive(qp, wqe, status);
+    if (answer == SIM_ANSWER_ACK) {
+        qp->rx_seq = (qp->rx_seq + 1) & SIM_PSN_MASK;
+        sim.counters.messages++;
+        sim.counters.bytes += wqe->length;
+        sim_trace(SIM_T_ARRIVE, qp->qp.qp_num, wqe->seq, wqe->length);
+    }
+    return answer;
+}
+
+/* The answer of a read or an atomic reaches the requester: only now its bytes are fetched, so
+ * whoever changes or deregisters the source too early is noticed. */
+enum ibv_wc_status sim_respond_finish(struct sim_qp *requester, struct sim_wqe *wqe)
+{
+    if (!sim_wqe_is_read(wqe))
+        return IBV_WC_SUCCESS;
+    if (wqe->opcode != IBV_WR_RDMA_READ) {
+        struct ibv_sge from = {.addr = (uintptr_t)&wqe->result, .length = 8};
+        sim_sge_copy(wqe->sge, wqe->num_sge, &from, 1, 8);
+        return IBV_WC_SUCCESS;
+    }
+    struct sim_mr *mr = sim_mr_find(wqe->rkey, true);
+    if (wqe->length && (!mr || mr->obj.magic != SIM_ALIVE)) {
+        sim_violation("QP %u: the source of a read was deregistered while it was read",
+                      requester->qp.qp_num);
+        return IBV_WC_REM_ACCESS_ERR;
+    }
+    struct ibv_sge from = {.addr = wqe->remote_addr, .length = wqe->length};
+    sim_sge_copy(wqe->sge, wqe->num_sge, &from, 1, wqe->length);
+    return IBV_WC_SUCCESS;
+}

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The gates on the sources: `make check-gates` runs all, `make format` mends the style.
+
+# .clang-format is written for this release; others lay out some lines differently.
+VBN_CLANG_FORMAT_RELEASE = 14
+VBN_FIND_C = cd $(srcdir) && find transport plugin collectives tests examples tools \
+	-name '*.[ch]' -print0 2>/dev/null
+VBN_CPPCHECK_FLAGS = --quiet --std=c11 --inline-suppr --error-exitcode=1 \
+	--enable=warning,performance,portability \
+	--suppressions-list=$(srcdir)/tools/cppcheck.suppressions -I$(srcdir)/transport -D_GNU_SOURCE
+# Sources from standard input, relative to srcdir; the compiler's flags and a quote are to follow.
+VBN_TIDY = sed 's|^|$(srcdir)/|' | xargs -P 2 -n 3 $(SHELL) -c '$(CLANG_TIDY) --quiet \
+	--config-file=$(srcdir)/.clang-tidy "$$@" -- -std=gnu11 -I.
+
+format:
+	$(VBN_FIND_C) | xargs -0 $(CLANG_FORMAT) -i
+
+check-style:
+	@$(VBN_FIND_C) | xargs -0 $(CLANG_FORMAT) --dry-run -Werror
+
+# Nothing below plugin/ knows a host, and transport/ knows nothing above it.
+check-layers:
+	@$(srcdir)/tools/check-layers $(srcdir)
+
+# Each public header stands alone, as C and as C++, and may be included twice.
+check-headers:
+	@for header in $(include_HEADERS); do \
+	    for language in "c -std=c11" "c++ -std=c++11"; do \
+	        printf '#include "%s"\n#include "%s"\n' "$$header" "$$header" | \
+	            $(CC) -x $$language -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I$(srcdir) - || \
+	            { echo "check-headers: $$header does not compile alone as $$language" >&2; exit 1; }; \
+	    done; \
+	done
+
+check-exports: libverbena.la
+	@NM='$(NM)' $(srcdir)/tools/check-exports .libs/libverbena.so $(VBN_MAP)
+
+check-cppcheck:
+	@$(CPPCHECK) $(VBN_CPPCHECK_FLAGS) $(srcdir)/transport $(srcdir)/plugin $(srcdir)/examples
+
+check-tidy:
+	@printf '%s\n' $(libverbena_core_la_SOURCES) | grep '\.c$$' | \
+	    $(VBN_TIDY) $(AM_CPPFLAGS) $(VERBS_CFLAGS)' tidy
+if BUILD_OMPI_BTL
+	@printf '%s\n' $(VBN_BTL_SOURCES) | grep '\.c$$' | \
+	    $(VBN_TIDY) $(AM_CPPFLAGS) $(OMPI_CPPFLAGS) $(OMPI_CFLAGS)' tidy
+endif
+
+check-shell:
+	@cd $(srcdir) && find . \( -name .git -o -path './build*' -o -name autom4te.cache \) -prune \
+	    -o -type f -perm -u+x -print0 | xargs -0 grep -lE '^#!.*(bash|/sh)$$' | \
+	    grep -vxE './(configure|config.status|libtool)' | \
+	    xargs shellcheck --severity=warning --external-sources
+
+check-gates: check-style check-layers check-headers check-exports check-cppcheck check-tidy \
+	check-shell
+
+.PHONY: format check-gates check-style check-layers check-headers check-exports check-cppcheck \
+	check-tidy check-shell
+
+EXTRA_DIST += tools/build tools/check-exports tools/check-layers tools/common.sh \
+	tools/cppcheck.suppressions tools/packages

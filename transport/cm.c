@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cm.h"
+#include "context.h"
+#include "error.h"
+#include "log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <rdma/rdma_cma.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BACKLOG              1024
+#define CM_REJECT_BY_CONSUMER 28 /* InfiniBand 12.6.7.2 */
+
+/* What an event says, copied so that it can be acknowledged first. */
+struct cm_event {
+    enum rdma_cm_event_type type;
+    int status;
+    struct rdma_cm_id *id;
+    uint8_t data[196]; /* private data: the most that InfiniBand carries */
+    size_t data_len;
+    uint8_t read_in, read_out;
+};
+
+/* --- private data ------------------------------------------------------------------------------------ */
+
+void vbn_cm_hello(const struct vbn_conn *conn, uint8_t version, uint8_t version_min, void *buf)
+{
+    const vbn_context_t *ctx = conn->ctx;
+    struct vbn_wire_hello hello = {
+        .version = version,
+        .version_min = version_min,
+        .src_uid = ctx->uid,
+        .dst_uid = conn->ep->uid,
+        .job_key = ctx->opts.job_key,
+        .session = conn->ep->session,
+        .rx_next = conn->ep->rx_next,
+        .buf_size = (uint32_t)sizeof(struct vbn_wire_hdr) + ctx->max_am_len,
+        .credits = conn->window,
+    };
+
+    vbn_wire_hello_write(buf, &hello);
+}
+
+static void refuse(vbn_context_t *ctx, struct rdma_cm_id *id, uint8_t reason)
+{
+    struct vbn_wire_refusal refusal = {
+        .version = (uint8_t)ctx->opts.wire_version,
+        .version_min = vbn_options_version_min(&ctx->opts),
+        .reason = reason,
+        .uid = ctx->uid,
+    };
+    char data[sizeof(refusal)];
+
+    if (reason == VBN_REASON_CROSSED)
+        ctx->counters.conns_crossed++;
+    else
+        ctx->counters.conns_refused++;
+    vbn_wire_refusal_write(data, &refusal);
+    rdma_reject(id, data, sizeof(data));
+    rdma_destroy_id(id);
+}
+
+/* --- a peer's request ---------------------------------------------------------------------------------- */
+
+static uint8_t check_request(const vbn_context_t *ctx, const struct vbn_wire_hello *h, bool read_ok)
+{
+    if (!read_ok)
+        return VBN_REASON_MALFORMED;
+    if (!vbn_wire_version_common(h->version, h->version_min, (uint8_t)ctx->opts.wire_version,
+                                 vbn_options_version_min(&ctx->opts)))
+        return VBN_REASON_VERSION;
+    if (h->dst_uid != ctx->uid || h->job_key != ctx->opts.job_key || h->src_uid == ctx->uid)
+        return VBN_REASON_STRANGER;
+    if (h->buf_size != sizeof(struct vbn_wire_hdr) + ctx->max_am_len)
+        return VBN_REASON_SIZES;
+    return ctx->closing ? VBN_REASON_CLOSED : 0;
+}
+
+/*
+ * Both may connect at once. The request of the context with the larger uid goes on; each side can
+ * tell alone which that is. An answer already on its way is dropped for a newer request: the peer
+ * has given the older one up.
+ */
+static uint8_t make_way(vbn_endpoint_t *ep)
+{
+    struct vbn_conn *attempt = ep->attempt;
+
+    if (ep->state >= VBN_EP_CLOSED || ep->released)
+        return VBN_REASON_CLOSED;
+    if (ep->conn)
+        return VBN_REASON_BUSY;
+    if (!attempt)
+        return 0;
+    if (attempt->active && ep->ctx->uid > ep->uid)
+        return VBN_REASON_CROSSED;
+    ep->attempt = NULL;
+    vbn_conn_event(attempt, VBN_EV_CLOSE);
+    return 0;
+}
+
+static void take_request(vbn_context_t *ctx, const struct cm_event *ev)
+{
+    struct vbn_wire_hello hello;
+    bool read_ok = vbn_wire_hello_read(ev->data, ev->data_len, &hello);
+    uint8_t reason = check_request(ctx, &hello, read_ok);
+    vbn_endpoint_t *ep = NULL;
+    struct vbn_conn *conn = NULL;
+
+    if (!reason) {
+        ep = vbn_endpoint_find(ctx, hello.src_uid);
+        if (!ep)
+            ep = vbn_endpoint_add(ctx, hello.src_uid);
+        reason = ep ? make_way(ep) : VBN_REASON_BUSY;
+    }
+    if (!reason && !(conn = vbn_conn_create(ep, ev->id)))
+        reason = VBN_REASON_BUSY;
+    if (reason) {
+        if (reason == VBN_REASON_VERSION)
+            vbn_log(ctx, VBN_LOG_ERROR,
+                    "refused a peer: it speaks wire versions %u to %u, this side %u to %u; run the "
+                    "same release of Verbena on all hosts",
+                    hello.version_min, hello.version, vbn_options_version_min(&ctx->opts),
+                    (unsigned)ctx->opts.wire_version);
+        else if (reason != VBN_REASON_CROSSED)
+            vbn_log(ctx, VBN_LOG_INFO, "refused a connection request: %s",
+                    vbn_wire_reason_str(reason));
+        refuse(ctx, ev->id, reason);
+        return;
+    }
+    conn->hello = hello;
+    conn->read_in = ev->read_in;
+    conn->read_out = ev->read_out;
+    ep->attempt = conn;
+    vbn_conn_event(conn, VBN_EV_ACCEPT);
+}
+
+/* --- events ----------------------------------------------------------------------------------------------- */
+
+static void answered(struct vbn_conn *conn, const struct cm_event *ev, enum vbn_conn_event event)
+{
+    if (!vbn_conn_in_progress(conn)) {
+        vbn_conn_event(conn, event); /* late, or twice */
+        return;
+    }
+    if (!conn->active) {
+        vbn_conn_event(conn, VBN_EV_ESTABLISHED);
+        return;
+    }
+    if (!vbn_wire_hello_read(ev->data, ev->data_len, &conn->hello)) {
+        vbn_conn_fail(conn, VBN_EV_CM_ERROR, "the answer is malformed");
+        return;
+    }
+    conn->read_in = (uint8_t)vbn_min(ev->read_in, conn->ctx->device.max_read_in);
+    conn->read_out = (uint8_t)vbn_min(ev->read_out, conn->ctx->device.max_read_out);
+    vbn_conn_event(conn, event);
+}
+
+static void rejected(struct vbn_conn *conn, const struct cm_event *ev)
+{
+    struct vbn_wire_refusal refusal;
+
+    if (ev->status == CM_REJECT_BY_CONSUMER &&
+        vbn_wire_refusal_read(ev->data, ev->data_len, &refusal)) {
+        conn->reason = refusal.reason;
+        vbn_conn_fail(conn, VBN_EV_REJECTED, "%s (it speaks wire versions %u to %u)",
+                      vbn_wire_reason_str(refusal.reason), refusal.version_min, refusal.version);
+        return;
+    }
+    vbn_conn_fail(conn, VBN_EV_REJECTED, "rejected by its connection manager, code %d", ev->status);
+}
+
+static void dispatch(vbn_context_t *ctx, const struct cm_event *ev)
+{
+    struct vbn_conn *conn = ev->id->context;
+
+    switch (ev->type) {
+    case RDMA_CM_EVENT_CONNECT_REQUEST:
+        take_request(ctx, ev);
+        break;
+    case RDMA_CM_EVENT_ADDR_RESOLVED:
+        vbn_conn_event(conn, VBN_EV_ADDR_OK);
+        break;
+    case RDMA_CM_EVENT_ROUTE_RESOLVED:
+        vbn_conn_event(conn, VBN_EV_ROUTE_OK);
+        break;
+    case RDMA_CM_EVENT_CONNECT_RESPONSE:
+        answered(conn, ev, VBN_EV_ANSWER);
+        break;
+    case RDMA_CM_EVENT_ESTABLISHED:
+        answered(conn, ev, VBN_EV_ESTABLISHED);
+        break;
+    case RDMA_CM_EVENT_REJECTED:
+        rejected(conn, ev);
+        break;
+    case RDMA_CM_EVENT_DISCONNECTED:
+        while (vbn_cqs_poll(ctx) > 0)
+            ; /* what the peer sent before it left counts, its farewell above all */
+        vbn_conn_fail(conn, VBN_EV_GONE, "the peer disconnected");
+        break;
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+        if (conn)
+            vbn_conn_fail(conn, VBN_EV_GONE, "the device was removed");
+        break;
+    case RDMA_CM_EVENT_ADDR_ERROR:
+    case RDMA_CM_EVENT_ROUTE_ERROR:
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+    case RDMA_CM_EVENT_UNREACHABLE:
+        vbn_conn_fail(conn, VBN_EV_CM_ERROR, "%s (%d)", rdma_event_str(ev->type), ev->status);
+        break;
+    default:
+        break; /* TIMEWAIT_EXIT, ADDR_CHANGE and multicast say nothing that we act upon */
+    }
+}
+
+int vbn_cm_poll(vbn_context_t *ctx)
+{
+    struct rdma_cm_event *event;
+    int n = 0;
+
+    while (rdma_get_cm_event(ctx->cm.channel, &event) == 0) {
+        struct cm_event ev = {.type = event->event, .status = event->status, .id = event->id};
+
+        if (event->param.conn.private_data) {
+            ev.data_len = vbn_min(event->param.conn.private_data_len, sizeof(ev.data));
+            memcpy(ev.data, event->param.conn.private_data, ev.data_len);
+        }
+        ev.read_in = event->param.conn.responder_resources;
+        ev.read_out = event->param.conn.initiator_depth;
+        rdma_ack_cm_event(event);
+        dispatch(ctx, &ev);
+        n++;
+    }
+    return n;
+}
+
+/* --- set-up --------------------------------------------------------------------------------------------------- */
+
+int vbn_cm_open(vbn_context_t *ctx, struct vbn_error *err)
+{
+    ctx->cm.channel = rdma_create_event_channel();
+    if (!ctx->cm.channel)
+        return vbn_error_set(err, VBN_ERR_NO_DEVICE,
+                             "rdma_cm cannot be used (%s): no RDMA device, or /dev/infiniband/rdma_cm "
+                             "is missing or not accessible; `modprobe rdma_ucm`, and load the "
+                             "adapter's driver (soft-RoCE: `modprobe rdma_rxe; rdma link add rxe0 "
+                             "type rxe netdev NETDEV`)",
+                             strerror(errno));
+    if (fcntl(ctx->cm.channel->fd, F_SETFL, fcntl(ctx->cm.channel->fd, F_GETFL) | O_NONBLOCK))
+        return vbn_error_set(err, VBN_ERR_DEVICE, "rdma_cm's channel cannot be made nonblocking (%s)",
+                             strerror(errno));
+    return VBN_OK;
+}
+
+static int listen_on(vbn_context_t *ctx, const struct vbn_netif *netif)
+{
+    struct vbn_cm *cm = &ctx->cm;
+    union vbn_sockaddr addr = netif->addr;
+    struct rdma_cm_id *id;
+
+    if (rdma_create_id(cm->channel, &id, NULL, RDMA_PS_TCP))
+        return errno;
+    if (rdma_bind_addr(id, &addr.sa) || rdma_listen(id, BACKLOG)) {
+        int rc = errno;
+
+        rdma_destroy_id(id);
+        return rc;
+    }
+    cm->port[cm->listener_count] = ntohs(rdma_get_src_port(id));
+    cm->listener[cm->listener_count++] = id;
+    return 0;
+}
+
+int vbn_cm_listen(vbn_context_t *ctx, struct vbn_error *err)
+{
+    const struct vbn_device *dev = &ctx->device;
+    char text[INET6_ADDRSTRLEN];
+
+    for (unsigned i = 0; i < dev->addr_count; i++) {
+        int rc = listen_on(ctx, &dev->addrs[i]);
+
+        if (rc)
+            return vbn_error_set(err, VBN_ERR_DEVICE, "device %s: cannot listen on %s (%s)",
+                                 dev->name,
+                                 vbn_netif_text(&dev->addrs[i].addr, text, sizeof(text)),
+                                 strerror(rc));
+    }
+    return VBN_OK;
+}
+
+void vbn_cm_unlisten(vbn_context_t *ctx)
+{
+    while (ctx->cm.listener_count)
+        rdma_destroy_id(ctx->cm.listener[--ctx->cm.listener_count]);
+}
+
+void vbn_cm_fini(vbn_context_t *ctx)
+{
+    vbn_cm_unlisten(ctx);
+    if (ctx->cm.channel)
+        rdma_destroy_event_channel(ctx->cm.channel);
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Operation. vbn_conn_event() is the only writer of `state`. An action runs after the move and may
+ * raise the next event itself: a failed call inside an action raises CM_ERROR or QP_ERROR in the
+ * new state, so each state's row is complete.
+ * Buffer ownership. A connection owns its id, its queue pair, its share of a completion queue and
+ * its receive window; vbn_conn_reap() gives them back, once the state is DEAD.
+ * Errors. The first cause is kept in `cause`; the endpoint decides what a failure means.
+ */
+#include "conn.h"
+#include "context.h"
+#include "log.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <rdma/rdma_cma.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RESOLVE_MS 2000u
+#define LEAVE_NS   1000000000u /* how long a disconnect may take on each side */
+
+static const char *const state_names[VBN_CONN_STATES] = {
+    [VBN_CONN_NEW] = "NEW",
+    [VBN_CONN_ADDR] = "ADDR",
+    [VBN_CONN_ROUTE] = "ROUTE",
+    [VBN_CONN_CONNECTING] = "CONNECTING",
+    [VBN_CONN_ACCEPTING] = "ACCEPTING",
+    [VBN_CONN_ESTABLISHED] = "ESTABLISHED",
+    [VBN_CONN_DISCONNECTING] = "DISCONNECTING",
+    [VBN_CONN_DRAINING] = "DRAINING",
+    [VBN_CONN_LEAVING] = "LEAVING",
+    [VBN_CONN_DEAD] = "DEAD",
+};
+
+const char *vbn_conn_state_str(enum vbn_conn_state state)
+{
+    return state_names[state];
+}
+
+/* --- actions ------------------------------------------------------------------------------------------- */
+
+static void set_deadline(struct vbn_conn *conn, uint64_t ns);
+
+static const union vbn_sockaddr *local_address(const struct vbn_conn *conn)
+{
+    const struct vbn_device *dev = &conn->ctx->device;
+
+    for (unsigned i = 0; i < dev->addr_count; i++)
+        if (dev->addrs[i].addr.sa.sa_family == conn->dst.sa.sa_family)
+            return &dev->addrs[i].addr;
+    return NULL;
+}
+
+static void act_resolve_addr(struct vbn_conn *conn)
+{
+    union vbn_sockaddr src = *local_address(conn);
+
+    if (rdma_create_id(conn->ctx->cm.channel, &conn->id, conn, RDMA_PS_TCP))
+        vbn_conn_fail(conn, VBN_EV_CM_ERROR, "rdma_create_id: %s", strerror(errno));
+    else if (rdma_resolve_addr(conn->id, &src.sa, &conn->dst.sa, RESOLVE_MS))
+        vbn_conn_fail(conn, VBN_EV_CM_ERROR, "rdma_resolve_addr: %s", strerror(errno));
+}
+
+static void act_resolve_route(struct vbn_conn *conn)
+{
+    if (rdma_resolve_route(conn->id, RESOLVE_MS))
+        vbn_conn_fail(conn, VBN_EV_CM_ERROR, "rdma_resolve_route: %s", strerror(errno));
+}
+
+/* What both sides need before they talk: a window, a control buffer, a queue pair. */
+static bool prepare(struct vbn_conn *conn)
+{
+    vbn_context_t *ctx = conn->ctx;
+    int rc;
+
+    conn->window = vbn_rx_grant(ctx);
+    conn->ctl = (struct vbn_ctl *)vbn_pool_get(&ctx->ctls);
+    if (!conn->window || !conn->ctl) {
+        conn->reason = VBN_REASON_BUSY;
+        vbn_conn_fail(conn, VBN_EV_CM_ERROR, "no receive buffers for another connection");
+        return false;
+    }
+    conn->ctl->wr.conn = conn;
+    rc = vbn_qp_create(conn);
+    if (rc) {
+        conn->reason = VBN_REASON_BUSY;
+        vbn_conn_fail(conn, VBN_EV_CM_ERROR, "cannot make a queue pair: %s", strerror(errno));
+    }
+    return rc == VBN_OK;
+}
+
+static struct rdma_conn_param conn_param(const struct vbn_conn *conn, const void *hello)
+{
+    return (struct rdma_conn_param){
+        .private_data = hello,
+        .private_data_len = sizeof(struct vbn_wire_hello),
+        .responder_resources = conn->ctx->device.max_read_in,
+        .initiator_depth = conn->ctx->device.max_read_out,
+        .retry_count = (uint8_t)conn->ctx->opts.retry_count,
+        .rnr_retry_count = 7, /* for ever: credits make it the exception */
+        .srq = conn->ctx->rx.shared.srq != NULL,
+        .qp_num = conn->q.qp_num,
+    };
+}
+
+static void act_connect(struct vbn_conn *conn)
+{
+    char hello[sizeof(struct vbn_wire_hello)];
+    struct rdma_conn_param param;
+
+    if (!prepare(conn))
+        return;
+    vbn_cm_hello(conn, (uint8_t)conn->ctx->opts.wire_version, vbn_options_version_min(&conn->ctx->opts),
+                 hello);
+    param = conn_param(conn, hello);
+    if (rdma_connect(conn->id, &param))
+        vbn_conn_fail(conn, VBN_EV_CM_ERROR, "rdma_connect: %s", strerror(errno));
+}
+
+static void act_accept(struct vbn_conn *conn)
+{
+    const vbn_context_t *ctx = conn->ctx;
+    uint8_t version = vbn_wire_version_common((uint8_t)ctx->opts.wire_version,
+                                              vbn_options_version_min(&ctx->opts), conn->hello.version,
+                                              conn->hello.version_min);
+    char hello[sizeof(struct vbn_wire_hello)];
+    struct rdma_conn_param param;
+
+    if (!prepare(conn))
+        return;
+    vbn_cm_hello(conn, version, version, hello);
+    param = conn_param(conn, hello);
+    param.responder_resources = (uint8_t)vbn_min(param.responder_resources, conn->read_in);
+    param.initiator_depth = (uint8_t)vbn_min(param.initiator_depth, conn->read_out);
+    if (vbn_qp_connect(conn, param.responder_resources, param.initiator_depth))
+        vbn_conn_fail(conn, VBN_EV_CM_ERROR, "cannot ready the queue pair: %s", strerror(errno));
+    else if (rdma_accept(conn->id, &param))
+        vbn_conn_fail(conn, VBN_EV_CM_ERROR, "rdma_accept: %s", strerror(errno));
+}
+
+static void act_up(struct vbn_conn *conn)
+{
+    vbn_flow_init(&conn->flow, conn->window, conn->hello.credits);
+    conn->peer_ready = conn->active || !conn->ctx->device.iwarp;
+    vbn_endpoint_up(conn->ep, conn);
+}
+
+/* The peer's answer: its version and sizes are final, the request's checks hold for them too. */
+static void act_answered(struct vbn_conn *conn)
+{
+    const struct vbn_wire_hello *h = &conn->hello;
+    const vbn_context_t *ctx = conn->ctx;
+
+    if (h->src_uid != conn->ep->uid || h->dst_uid != ctx->uid || h->version > ctx->opts.wire_version)
+        vbn_conn_fail(conn, VBN_EV_CM_ERROR, "the answer is not from the peer that was asked");
+    else if (vbn_qp_connect(conn, conn->read_in, conn->read_out))
+        vbn_conn_fail(conn, VBN_EV_CM_ERROR, "cannot ready the queue pair: %s", strerror(errno));
+    else if (!ctx->device.iwarp && rdma_establish(conn->id))
+        vbn_conn_fail(conn, VBN_EV_CM_ERROR, "rdma_establish: %s", strerror(errno));
+    else
+        act_up(conn);
+}
+
+static void act_give_up(struct vbn_conn *conn)
+{
+    vbn_qp_fail(conn);
+    set_deadline(conn, LEAVE_NS);
+    vbn_endpoint_attempt_failed(conn->ep, conn);
+}
+
+static void act_drain(struct vbn_conn *conn)
+{
+    vbn_qp_fail(conn);
+    set_deadline(conn, LEAVE_NS);
+}
+
+static void act_disconnect(struct vbn_conn *conn)
+{
+    rdma_disconnect(conn->id);
+    act_drain(conn);
+}
+
+static void act_lost(struct vbn_conn *conn)
+{
+    act_disconnect(conn);
+    vbn_endpoint_conn_lost(conn->ep, conn);
+}
+
+static void act_bury(struct vbn_conn *conn)
+{
+    vbn_timer_stop(&conn->ctx->timers, &conn->timer);
+    conn->ctx->slow_work = true;
+}
+
+static void act_attempt_over(struct vbn_conn *conn)
+{
+    act_bury(conn);
+    vbn_endpoint_attempt_failed(conn->ep, conn);
+}
+
+/* --- the table ------------------------------------------------------------------------------------------- */
+
+struct step {
+    enum vbn_conn_state next; /* NEW, which nothing leads to: an event that cannot come here */
+    void (*action)(struct vbn_conn *conn);
+};
+
+/* clang-format off */
+#define STAY(state) {VBN_CONN_##state, NULL}
+
+/* An attempt without a queue pair: any bad news ends it at once. */
+#define ATTEMPT_ENDS \
+    [VBN_EV_REJECTED] = {VBN_CONN_DEAD, act_attempt_over}, \
+    [VBN_EV_CM_ERROR] = {VBN_CONN_DEAD, act_attempt_over}, \
+    [VBN_EV_QP_ERROR] = {VBN_CONN_DEAD, act_attempt_over}, \
+    [VBN_EV_GONE] = {VBN_CONN_DEAD, act_attempt_over}, \
+    [VBN_EV_TIMEOUT] = {VBN_CONN_DEAD, act_attempt_over}, \
+    [VBN_EV_CLOSE] = {VBN_CONN_DEAD, act_bury}
+
+/* One with a queue pair, which has to be drained. */
+#define ATTEMPT_DRAINS \
+    [VBN_EV_REJECTED] = {VBN_CONN_DRAINING, act_give_up}, \
+    [VBN_EV_CM_ERROR] = {VBN_CONN_DRAINING, act_give_up}, \
+    [VBN_EV_QP_ERROR] = {VBN_CONN_DRAINING, act_give_up}, \
+    [VBN_EV_GONE] = {VBN_CONN_DRAINING, act_give_up}, \
+    [VBN_EV_TIMEOUT] = {VBN_CONN_DRAINING, act_give_up}, \
+    [VBN_EV_CLOSE] = {VBN_CONN_DRAINING, act_drain}
+
+/* What may still arrive, late or twice, and changes nothing. */
+#define LATE_CM(state) \
+    [VBN_EV_ADDR_OK] = STAY(state), \
+    [VBN_EV_ROUTE_OK] = STAY(state), \
+    [VBN_EV_ANSWER] = STAY(state), \
+    [VBN_EV_ESTABLISHED] = STAY(state)
+
+#define LATE_FAULTS(state) \
+    [VBN_EV_REJECTED] = STAY(state), \
+    [VBN_EV_CM_ERROR] = STAY(state), \
+    [VBN_EV_QP_ERROR] = STAY(state), \
+    [VBN_EV_CLOSE] = STAY(state)
+
+static const struct step table[VBN_CONN_STATES][VBN_CONN_EVENTS] = {
+    [VBN_CONN_NEW] = {
+        [VBN_EV_CONNECT] = {VBN_CONN_ADDR, act_resolve_addr},
+        [VBN_EV_ACCEPT] = {VBN_CONN_ACCEPTING, act_accept},
+        [VBN_EV_CLOSE] = {VBN_CONN_DEAD, act_bury},
+    },
+    [VBN_CONN_ADDR] = {
+        [VBN_EV_ADDR_OK] = {VBN_CONN_ROUTE, act_resolve_route},
+        ATTEMPT_ENDS,
+    },
+    [VBN_CONN_ROUTE] = {
+        [VBN_EV_ADDR_OK] = STAY(ROUTE),
+        [VBN_EV_ROUTE_OK] = {VBN_CONN_CONNECTING, act_connect},
+        ATTEMPT_ENDS,
+    },
+    [VBN_CONN_CONNECTING] = {
+        [VBN_EV_ADDR_OK] = STAY(CONNECTING),
+        [VBN_EV_ROUTE_OK] = STAY(CONNECTING),
+        [VBN_EV_ANSWER] = {VBN_CONN_ESTABLISHED, act_answered},
+        [VBN_EV_ESTABLISHED] = {VBN_CONN_ESTABLISHED, act_answered},
+        ATTEMPT_DRAINS,
+    },
+    [VBN_CONN_ACCEPTING] = {
+        [VBN_EV_ESTABLISHED] = {VBN_CONN_ESTABLISHED, act_up},
+        ATTEMPT_DRAINS,
+    },
+    [VBN_CONN_ESTABLISHED] = {
+        LATE_CM(ESTABLISHED),
+        [VBN_EV_REJECTED] = {VBN_CONN_DISCONNECTING, act_lost},
+        [VBN_EV_CM_ERROR] = {VBN_CONN_DISCONNECTING, act_lost},
+        [VBN_EV_QP_ERROR] = {VBN_CONN_DISCONNECTING, act_lost},
+        [VBN_EV_GONE] = {VBN_CONN_DRAINING, act_lost},
+        [VBN_EV_CLOSE] = {VBN_CONN_DISCONNECTING, act_disconnect},
+        [VBN_EV_TIMEOUT] = STAY(ESTABLISHED),
+    },
+    [VBN_CONN_DISCONNECTING] = {
+        LATE_CM(DISCONNECTING),
+        LATE_FAULTS(DISCONNECTING),
+        [VBN_EV_GONE] = {VBN_CONN_DRAINING, NULL},
+        [VBN_EV_DRAINED] = {VBN_CONN_LEAVING, NULL},
+        [VBN_EV_TIMEOUT] = {VBN_CONN_DEAD, act_bury},
+    },
+    [VBN_CONN_DRAINING] = {
+        LATE_CM(DRAINING),
+        LATE_FAULTS(DRAINING),
+        [VBN_EV_GONE] = STAY(DRAINING),
+        [VBN_EV_DRAINED] = {VBN_CONN_DEAD, act_bury},
+        [VBN_EV_TIMEOUT] = {VBN_CONN_DEAD, act_bury},
+    },
+    [VBN_CONN_LEAVING] = {
+        LATE_CM(LEAVING),
+        LATE_FAULTS(LEAVING),
+        [VBN_EV_GONE] = {VBN_CONN_DEAD, act_bury},
+        [VBN_EV_TIMEOUT] = {VBN_CONN_DEAD, act_bury},
+    },
+    [VBN_CONN_DEAD] = {
+        LATE_CM(DEAD),
+        LATE_FAULTS(DEAD),
+        [VBN_EV_GONE] = STAY(DEAD),
+        [VBN_EV_TIMEOUT] = STAY(DEAD),
+    },
+};
+/* clang-format on */
+
+static void set_state(struct vbn_conn *conn, enum vbn_conn_state next)
+{
+    bool was = vbn_conn_in_progress(conn);
+
+    vbn_log(conn->ctx, VBN_LOG_DEBUG, "connection %p to %s: %s -> %s", (void *)conn, conn->ep->name,
+            state_names[conn->state], state_names[next]);
+    conn->state = next;
+    conn->ctx->connecting += (uint32_t)vbn_conn_in_progress(conn) - (uint32_t)was;
+}
+
+void vbn_conn_event(struct vbn_conn *conn, enum vbn_conn_event event)
+{
+    const struct step *step = &table[conn->state][event];
+
+    if (step->next == VBN_CONN_NEW) {
+        vbn_log(conn->ctx, VBN_LOG_ERROR, "connection to %s: event %d cannot come in state %s",
+                conn->ep->name, (int)event, state_names[conn->state]);
+        assert(!"impossible event");
+        return;
+    }
+    if (step->next != conn->state)
+        set_state(conn, step->next);
+    if (step->action)
+        step->action(conn);
+    vbn_conn_check_drained(conn);
+}
+
+void vbn_conn_fail(struct vbn_conn *conn, enum vbn_conn_event event, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (!conn->cause[0]) {
+        va_start(ap, fmt);
+        vsnprintf(conn->cause, sizeof(conn->cause), fmt, ap);
+        va_end(ap);
+    }
+    vbn_conn_event(conn, event);
+}
+
+void vbn_conn_check_drained(struct vbn_conn *conn)
+{
+    if ((conn->state == VBN_CONN_DISCONNECTING || conn->state == VBN_CONN_DRAINING) &&
+        vbn_qp_drained(&conn->q) && conn->rq.posted == 0)
+        vbn_conn_event(conn, VBN_EV_DRAINED);
+}
+
+/* --- life -------------------------------------------------------------------------------------------------- */
+
+static void expired(struct vbn_timer *timer)
+{
+    vbn_conn_event(vbn_container_of(timer, struct vbn_conn, timer), VBN_EV_TIMEOUT);
+}
+
+static void set_deadline(struct vbn_conn *conn, uint64_t ns)
+{
+    vbn_timer_start(&conn->ctx->timers, &conn->timer, vbn_now_ns(conn->ctx) + ns, expired);
+}
+
+struct vbn_conn *vbn_conn_create(vbn_endpoint_t *ep, struct rdma_cm_id *id)
+{
+    struct vbn_conn *conn = calloc(1, sizeof(*conn));
+
+    if (!conn)
+        return NULL;
+    conn->ctx = ep->ctx;
+    conn->ep = ep;
+    conn->id = id;
+    conn->active = id == NULL;
+    if (id)
+        id->context = conn;
+    ep->conn_count++;
+    ep->ctx->connecting++;
+    TAILQ_INSERT_TAIL(&ep->ctx->conns, conn, entry);
+    return conn;
+}
+
+static void conn_free(struct vbn_conn *conn)
+{
+    vbn_context_t *ctx = conn->ctx;
+
+    vbn_qp_destroy(conn);
+    if (conn->id)
+        rdma_destroy_id(conn->id);
+    vbn_rx_detach(conn);
+    if (conn->window)
+        vbn_rx_ungrant(ctx, conn->window);
+    if (conn->ctl)
+        vbn_pool_put(&ctx->ctls, &conn->ctl->obj);
+    if (conn->ack_listed)
+        TAILQ_REMOVE(&ctx->acks, conn, ack_entry);
+    vbn_timer_stop(&ctx->timers, &conn->timer);
+    TAILQ_REMOVE(&ctx->conns, conn, entry);
+    conn->ep->conn_count--;
+    free(conn);
+}
+
+int vbn_conn_reap(vbn_context_t *ctx)
+{
+    struct vbn_conn *conn;
+    int n = 0;
+
+again:
+    TAILQ_FOREACH(conn, &ctx->conns, entry)
+    {
+        if (conn->state == VBN_CONN_DEAD) {
+            conn_free(conn);
+            n++;
+            goto again; /* callbacks may have changed the list */
+        }
+    }
+    return n;
+}

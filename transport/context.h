@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The context: owns every other object. There is no state outside of it.
+ *
+ * doc/threads.md has the locking rule: everything here is under `mutex` (taken only where several
+ * threads may call), callbacks run without it, and completions are taken by one thread at a time,
+ * the one that has `progressing`.
+ */
+#ifndef VBN_CONTEXT_H
+#define VBN_CONTEXT_H
+
+#include "cm.h"
+#include "device.h"
+#include "endpoint.h"
+#include "mem.h"
+#include "options.h"
+#include "qpmap.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct vbn_am {
+    vbn_am_fn fn;
+    void *arg;
+};
+
+struct vbn_context {
+    struct vbn_options opts;
+    struct vbn_cqs cqs;
+    struct vbn_qpmap qpmap;
+    struct vbn_rx rx;
+    struct vbn_pool msgs, rmas, ctls;
+    uint32_t lazy, lazy_max; /* messages that wait for a later completion; at most */
+    uint32_t max_am_len;
+    struct vbn_counters counters;
+
+    pthread_mutex_t mutex;
+    atomic_bool progressing;
+    uint32_t polls_left;  /* until the next look at the slow side */
+    bool slow_work;       /* something waits for the slow side: look now */
+    uint32_t connecting;  /* connections on their way */
+    uint64_t next_events_ns, next_acks_ns;
+
+    uint64_t uid;
+    vbn_endpoint_t *endpoints; /* hash by uid */
+    TAILQ_HEAD(, vbn_conn) conns;
+    TAILQ_HEAD(, vbn_conn) acks; /* have received what the peer was not told */
+    TAILQ_HEAD(, vbn_endpoint) failed;
+    struct vbn_tx_list ended; /* puts and gets to be called back */
+    struct vbn_timers timers;
+
+    struct vbn_cm cm;
+    struct vbn_device device;
+    bool closing;
+    struct vbn_am am[256];
+};
+
+static inline void vbn_lock(vbn_context_t *ctx)
+{
+    if (ctx->opts.multithreaded)
+        pthread_mutex_lock(&ctx->mutex);
+}
+
+static inline void vbn_unlock(vbn_context_t *ctx)
+{
+    if (ctx->opts.multithreaded)
+        pthread_mutex_unlock(&ctx->mutex);
+}
+
+static inline uint64_t vbn_now_ns(const vbn_context_t *ctx)
+{
+    return ctx->opts.clock_ns(ctx->opts.callback_arg);
+}
+
+/* A number from 0 to BELOW - 1. */
+static inline uint64_t vbn_random_below(const vbn_context_t *ctx, uint64_t below)
+{
+    return ctx->opts.random(ctx->opts.callback_arg) % below;
+}
+
+/* The device or a completion queue failed: all connections end. */
+VBN_COLD void vbn_context_fault(vbn_context_t *ctx, const char *what);
+
+/* Asynchronous events of the device; returns how many. */
+int vbn_async_poll(vbn_context_t *ctx);
+
+#endif

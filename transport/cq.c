@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cq.h"
+#include "context.h"
+#include "log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define POLL_BATCH_MAX 256 /* the range of the parameter poll_batch */
+
+static struct vbn_cq *add_queue(vbn_context_t *ctx)
+{
+    struct vbn_cqs *cqs = &ctx->cqs;
+    struct vbn_cq **list = realloc(cqs->cq, (cqs->count + 1) * sizeof(*list));
+    struct vbn_cq *cq;
+
+    if (!list)
+        return NULL;
+    cqs->cq = list;
+    cq = calloc(1, sizeof(*cq));
+    if (!cq)
+        return NULL;
+    cq->cq = ibv_create_cq(ctx->device.verbs, (int)cqs->size, NULL, NULL, 0);
+    if (!cq->cq) {
+        free(cq);
+        return NULL;
+    }
+    cq->size = cqs->size;
+    cq->reserved = cqs->shared;
+    list[cqs->count++] = cq;
+    return cq;
+}
+
+int vbn_cqs_init(vbn_context_t *ctx, uint32_t size, uint32_t shared)
+{
+    ctx->cqs.size = size;
+    ctx->cqs.shared = shared;
+    return add_queue(ctx) ? VBN_OK : VBN_ERR_DEVICE;
+}
+
+void vbn_cqs_fini(vbn_context_t *ctx)
+{
+    for (uint32_t i = 0; i < ctx->cqs.count; i++) {
+        ibv_destroy_cq(ctx->cqs.cq[i]->cq);
+        free(ctx->cqs.cq[i]);
+    }
+    free(ctx->cqs.cq);
+    ctx->cqs.cq = NULL;
+    ctx->cqs.count = 0;
+}
+
+struct vbn_cq *vbn_cq_reserve(vbn_context_t *ctx, uint32_t entries)
+{
+    struct vbn_cqs *cqs = &ctx->cqs;
+    struct vbn_cq *cq = NULL;
+
+    for (uint32_t i = 0; i < cqs->count && !cq; i++)
+        if (cqs->cq[i]->size - cqs->cq[i]->reserved >= entries)
+            cq = cqs->cq[i];
+    if (!cq)
+        cq = add_queue(ctx);
+    if (cq)
+        cq->reserved += entries;
+    return cq;
+}
+
+void vbn_cq_release(struct vbn_cq *cq, uint32_t entries)
+{
+    assert(cq->reserved >= entries);
+    cq->reserved -= entries;
+}
+
+int vbn_cqs_poll(vbn_context_t *ctx)
+{
+    struct ibv_wc wc[POLL_BATCH_MAX];
+    int batch = (int)ctx->opts.poll_batch;
+    int total = 0;
+
+    for (uint32_t i = 0; i < ctx->cqs.count; i++) {
+        int n = ibv_poll_cq(ctx->cqs.cq[i]->cq, batch, wc);
+
+        if (vbn_unlikely(n < 0)) {
+            vbn_context_fault(ctx, "polling the completion queue failed");
+            return total;
+        }
+        for (int k = 0; k < n; k++) {
+            struct vbn_comp *comp = (struct vbn_comp *)(uintptr_t)wc[k].wr_id;
+
+            comp->done(comp, &wc[k]);
+        }
+        total += n;
+    }
+    return total;
+}

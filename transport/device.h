@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The device: which one and which port, what it can do, and its protection domain. What a device
+ * claims is checked by trying: a queue pair is made and thrown away.
+ */
+#ifndef VBN_DEVICE_H
+#define VBN_DEVICE_H
+
+#include "netif.h"
+
+struct vbn_device {
+    struct ibv_context *verbs;
+    struct ibv_pd *pd;
+    char name[64];
+    uint8_t port;
+    bool iwarp, has_srq, has_atomics;
+    uint32_t max_cqe, max_srq_wr, max_sge, max_inline, sq_depth;
+    uint8_t max_read_out, max_read_in; /* RDMA reads in flight as initiator, as responder */
+    uint32_t max_msg_size;
+    uint64_t rate_mbps;
+    struct vbn_netif addrs[4]; /* of this port, best first */
+    unsigned addr_count;
+};
+
+/*
+ * Chooses by the options, opens and probes. On failure *ERR tells a person what stands in the way
+ * and what to do. Fini also after a failed open.
+ */
+int vbn_device_open(vbn_context_t *ctx, struct vbn_error *err);
+void vbn_device_fini(vbn_context_t *ctx);
+
+#endif

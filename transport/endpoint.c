@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "endpoint.h"
+#include "context.h"
+#include "error.h"
+#include "log.h"
+
+#include <arpa/inet.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS_NS          1000000u
+#define BACKOFF_MS     20u   /* before the second attempt; doubles */
+#define BACKOFF_MAX_MS 2000u
+#define CROSSED_MS     2000u /* how long the peer's own request may take to come */
+
+/* --- life ------------------------------------------------------------------------------------------------ */
+
+vbn_endpoint_t *vbn_endpoint_find(vbn_context_t *ctx, uint64_t uid)
+{
+    vbn_endpoint_t *ep;
+
+    HASH_FIND(hh, ctx->endpoints, &uid, sizeof(uid), ep);
+    return ep;
+}
+
+vbn_endpoint_t *vbn_endpoint_add(vbn_context_t *ctx, uint64_t uid)
+{
+    vbn_endpoint_t *ep = calloc(1, sizeof(*ep));
+
+    if (!ep)
+        return NULL;
+    ep->ctx = ctx;
+    ep->uid = uid;
+    snprintf(ep->name, sizeof(ep->name), "%016llx", (unsigned long long)uid);
+    STAILQ_INIT(&ep->queue);
+    STAILQ_INIT(&ep->unacked);
+    HASH_ADD(hh, ctx->endpoints, uid, sizeof(ep->uid), ep);
+    return ep;
+}
+
+void vbn_endpoint_free(vbn_endpoint_t *ep)
+{
+    vbn_timer_stop(&ep->ctx->timers, &ep->timer);
+    HASH_DELETE(hh, ep->ctx->endpoints, ep);
+    free(ep);
+}
+
+static bool has_work(const vbn_endpoint_t *ep)
+{
+    return !STAILQ_EMPTY(&ep->queue) || !STAILQ_EMPTY(&ep->unacked) || ep->rmas_out;
+}
+
+static bool unused(const vbn_endpoint_t *ep)
+{
+    return ep->released && ep->state >= VBN_EP_CLOSED && !ep->conn_count && !ep->msgs_out &&
+           !ep->rmas_out;
+}
+
+/* --- connecting --------------------------------------------------------------------------------------------- */
+
+/* Writes the next of the peer's addresses that we have a local address for. */
+static bool next_address(vbn_endpoint_t *ep, union vbn_sockaddr *dst)
+{
+    const struct vbn_device *dev = &ep->ctx->device;
+
+    for (unsigned tries = 0; tries < ep->peer.count; tries++) {
+        const struct vbn_wire_sockaddr *a = &ep->peer.addrs[ep->addr_next++ % ep->peer.count];
+
+        memset(dst, 0, sizeof(*dst));
+        if (a->family == 4) {
+            dst->in.sin_family = AF_INET;
+            dst->in.sin_port = htons(a->port);
+            memcpy(&dst->in.sin_addr, a->ip, 4);
+        } else {
+            dst->in6.sin6_family = AF_INET6;
+            dst->in6.sin6_port = htons(a->port);
+            memcpy(&dst->in6.sin6_addr, a->ip, 16);
+        }
+        for (unsigned i = 0; i < dev->addr_count; i++) {
+            if (dev->addrs[i].addr.sa.sa_family != dst->sa.sa_family)
+                continue;
+            if (a->family == 6) /* a link-local address means nothing without our interface */
+                dst->in6.sin6_scope_id = dev->addrs[i].addr.in6.sin6_scope_id;
+            return true;
+        }
+    }
+    return false;
+}
+
+void vbn_endpoint_want_conn(vbn_endpoint_t *ep)
+{
+    vbn_context_t *ctx = ep->ctx;
+    union vbn_sockaddr dst;
+    struct vbn_conn *conn;
+
+    if (ep->conn || ep->attempt || ep->timer.at_ns || ep->state >= VBN_EP_CLOSED)
+        return;
+    if (!ep->addr_known || !next_address(ep, &dst)) {
+        vbn_endpoint_fail(ep, VBN_ERR_UNREACHABLE, "peer %s: no address of it can be reached from "
+                          "device %s", ep->name, ctx->device.name);
+        return;
+    }
+    conn = vbn_conn_create(ep, NULL);
+    if (!conn) {
+        vbn_endpoint_fail(ep, VBN_ERR_NO_MEMORY, "peer %s: out of memory", ep->name);
+        return;
+    }
+    if (!ep->connect_by_ns)
+        ep->connect_by_ns = vbn_now_ns(ctx) + ctx->opts.connect_timeout_ms * MS_NS;
+    conn->dst = dst;
+    ep->attempt = conn;
+    vbn_conn_event(conn, VBN_EV_CONNECT);
+}
+
+static void try_again(struct vbn_timer *timer)
+{
+    vbn_endpoint_t *ep = vbn_container_of(timer, struct vbn_endpoint, timer);
+
+    ep->backoff_ms = (uint32_t)vbn_min(2 * vbn_max(ep->backoff_ms, BACKOFF_MS), BACKOFF_MAX_MS);
+    if (has_work(ep))
+        vbn_endpoint_want_conn(ep);
+}
+
+static void retry_in(vbn_endpoint_t *ep, uint64_t ms)
+{
+    vbn_context_t *ctx = ep->ctx;
+    uint64_t jitter = vbn_random_below(ctx, ms * MS_NS / 2 + 1);
+
+    vbn_timer_start(&ctx->timers, &ep->timer, vbn_now_ns(ctx) + ms * MS_NS + jitter, try_again);
+}
+
+void vbn_endpoint_up(vbn_endpoint_t *ep, struct vbn_conn *conn)
+{
+    vbn_context_t *ctx = ep->ctx;
+
+    if (ep->attempt != conn || ep->state >= VBN_EP_CLOSED) {
+        vbn_conn_event(conn, VBN_EV_CLOSE);
+        return;
+    }
+    ep->attempt = NULL;
+    ep->conn = conn;
+    ep->session++;
+    ep->connect_by_ns = 0;
+    ep->backoff_ms = 0;
+    vbn_timer_stop(&ctx->timers, &ep->timer);
+    ctx->counters.conns_made++;
+    vbn_log(ctx, VBN_LOG_INFO, "connected to %s by device %s (%s)", ep->name, ctx->device.name,
+            conn->active ? "active" : "passive");
+    /* On iWARP the accepting side may not speak before the connecting side has (RFC 5044, 7). */
+    if (ctx->device.iwarp && conn->active && STAILQ_EMPTY(&ep->queue))
+        vbn_tx_control(conn, VBN_WIRE_ACK);
+    vbn_tx_pump(ep);
+    vbn_endpoint_advance_close(ep);
+}
+
+static int status_of_reason(uint8_t reason)
+{
+    switch (reason) {
+    case VBN_REASON_VERSION:
+        return VBN_ERR_VERSION;
+    case VBN_REASON_CLOSED:
+        return VBN_ERR_CLOSED;
+    case VBN_REASON_STRANGER:
+    case VBN_REASON_SIZES:
+    case VBN_REASON_MALFORMED:
+        return VBN_ERR_REFUSED;
+    default:
+        return VBN_OK; /* may be tried again */
+    }
+}
+
+void vbn_endpoint_attempt_failed(vbn_endpoint_t *ep, struct vbn_conn *conn)
+{
+    vbn_context_t *ctx = ep->ctx;
+    int final = conn->active ? status_of_reason(conn->reason) : VBN_OK;
+
+    if (ep->attempt != conn)
+        return;
+    ep->attempt = NULL;
+    if (ep->state >= VBN_EP_CLOSED)
+        return;
+    if (final) {
+        vbn_endpoint_fail(ep, final, "peer %s refused the connection by device %s: %s", ep->name,
+                          ctx->device.name, conn->cause);
+    } else if (!has_work(ep)) {
+        vbn_endpoint_advance_close(ep);
+    } else if (conn->reason == VBN_REASON_CROSSED) {
+        retry_in(ep, CROSSED_MS);
+    } else if (ep->connect_by_ns && vbn_now_ns(ctx) >= ep->connect_by_ns) {
+        vbn_endpoint_fail(ep, VBN_ERR_UNREACHABLE,
+                          "peer %s cannot be reached by device %s within %llu ms: %s; check that the "
+                          "peer's host answers on that address",
+                          ep->name, ctx->device.name,
+                          (unsigned long long)ctx->opts.connect_timeout_ms, conn->cause);
+    } else {
+        vbn_log(ctx, VBN_LOG_INFO, "connecting to %s failed, trying again: %s", ep->name, conn->cause);
+        retry_in(ep, vbn_max(ep->backoff_ms, BACKOFF_MS));
+    }
+}
+
+/* --- the end --------------------------------------------------------------------------------------------------- */
+
+/* Leaves both connections to end by themselves; nothing will come of them here any more. */
+static void let_go(vbn_endpoint_t *ep)
+{
+    struct vbn_conn *conn = ep->conn, *attempt = ep->attempt;
+
+    ep->conn = ep->attempt = NULL;
+    vbn_timer_stop(&ep->ctx->timers, &ep->timer);
+    if (conn)
+        vbn_conn_event(conn, VBN_EV_CLOSE);
+    if (attempt)
+        vbn_conn_event(attempt, VBN_EV_CLOSE);
+}
+
+static void end(vbn_endpoint_t *ep, enum vbn_ep_state state, int status)
+{
+    ep->state = state;
+    ep->status = status;
+    let_go(ep);
+    vbn_tx_abort(ep, status);
+    ep->ctx->slow_work = true;
+}
+
+void vbn_endpoint_fail(vbn_endpoint_t *ep, int status, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (ep->state >= VBN_EP_CLOSED)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(ep->reason, sizeof(ep->reason), fmt, ap);
+    va_end(ap);
+    vbn_log(ep->ctx, VBN_LOG_ERROR, "%s", ep->reason);
+    TAILQ_INSERT_TAIL(&ep->ctx->failed, ep, failed_entry);
+    end(ep, VBN_EP_LOST, status);
+}
+
+void vbn_endpoint_conn_lost(vbn_endpoint_t *ep, struct vbn_conn *conn)
+{
+    vbn_context_t *ctx = ep->ctx;
+
+    if (ep->attempt == conn) {
+        vbn_endpoint_attempt_failed(ep, conn);
+        return;
+    }
+    if (ep->conn != conn)
+        return;
+    ep->conn = NULL;
+    if (ep->state >= VBN_EP_CLOSED)
+        return;
+    if (ep->said_bye) {
+        end(ep, VBN_EP_CLOSED, VBN_ERR_CLOSED); /* the peer has gone first; it had our farewell */
+        return;
+    }
+    ctx->counters.conns_lost++;
+    vbn_endpoint_fail(ep, VBN_ERR_PEER_LOST, "connection to peer %s by device %s lost: %s", ep->name,
+                      ctx->device.name, conn->cause);
+}
+
+void vbn_endpoint_peer_closed(vbn_endpoint_t *ep)
+{
+    if (has_work(ep))
+        vbn_log(ep->ctx, VBN_LOG_WARN, "peer %s closed; messages that it has not taken are dropped",
+                ep->name);
+    end(ep, VBN_EP_CLOSED, VBN_ERR_CLOSED);
+}
+
+void vbn_endpoint_shut(vbn_endpoint_t *ep)
+{
+    if (ep->state != VBN_EP_OPEN)
+        return;
+    ep->state = VBN_EP_CLOSING;
+    ep->status = VBN_ERR_CLOSED;
+    vbn_endpoint_advance_close(ep);
+}
+
+void vbn_endpoint_advance_close(vbn_endpoint_t *ep)
+{
+    if (ep->state != VBN_EP_CLOSING || has_work(ep))
+        return;
+    if (!ep->conn) {
+        end(ep, VBN_EP_CLOSED, VBN_ERR_CLOSED); /* never connected, or nothing to say */
+        return;
+    }
+    if (!ep->said_bye)
+        ep->said_bye = vbn_tx_control(ep->conn, VBN_WIRE_BYE);
+    else if (!ep->conn->ctl->busy)
+        end(ep, VBN_EP_CLOSED, VBN_ERR_CLOSED);
+}
+
+void vbn_endpoint_abandon(vbn_endpoint_t *ep)
+{
+    end(ep, VBN_EP_CLOSED, VBN_ERR_CLOSED);
+}
+
+int vbn_endpoint_deliver_failed(vbn_context_t *ctx)
+{
+    vbn_endpoint_t *ep, *next;
+    int n = 0;
+
+    while ((ep = TAILQ_FIRST(&ctx->failed))) {
+        TAILQ_REMOVE(&ctx->failed, ep, failed_entry);
+        n++;
+        if (ctx->opts.endpoint_error && !ep->released) {
+            vbn_unlock(ctx);
+            ctx->opts.endpoint_error(ctx->opts.callback_arg, ep, ep->status, ep->reason);
+            vbn_lock(ctx);
+        }
+    }
+    HASH_ITER(hh, ctx->endpoints, ep, next)
+    {
+        if (unused(ep))
+            vbn_endpoint_free(ep);
+    }
+    return n;
+}
+
+/* --- the public face ------------------------------------------------------------------------------------------------ */
+
+static int check_address(const vbn_context_t *ctx, const struct vbn_wire_address *a,
+                         struct vbn_error *err)
+{
+    if (!vbn_wire_version_common(a->version, a->version_min, (uint8_t)ctx->opts.wire_version,
+                                 vbn_options_version_min(&ctx->opts)))
+        return vbn_error_set(err, VBN_ERR_VERSION,
+                             "the peer speaks wire versions %u to %u, this side %u to %u; run the "
+                             "same release of Verbena on all hosts",
+                             a->version_min, a->version, vbn_options_version_min(&ctx->opts),
+                             (unsigned)ctx->opts.wire_version);
+    if (a->job_key != ctx->opts.job_key)
+        return vbn_error_set(err, VBN_ERR_REFUSED, "the peer belongs to another job");
+    if (a->buf_size != sizeof(struct vbn_wire_hdr) + ctx->max_am_len)
+        return vbn_error_set(err, VBN_ERR_REFUSED,
+                             "the peer's eager_limit is %zu, this side's %u; set the same on all "
+                             "ranks",
+                             a->buf_size - sizeof(struct vbn_wire_hdr), ctx->max_am_len);
+    return VBN_OK;
+}
+
+static void name_by_address(vbn_endpoint_t *ep)
+{
+    const struct vbn_wire_sockaddr *a = &ep->peer.addrs[0];
+    char ip[INET6_ADDRSTRLEN];
+
+    if (inet_ntop(a->family == 4 ? AF_INET : AF_INET6, a->ip, ip, sizeof(ip)))
+        snprintf(ep->name, sizeof(ep->name), "%s port %u", ip, a->port);
+}
+
+static bool reachable(vbn_endpoint_t *ep)
+{
+    union vbn_sockaddr dst;
+    bool found = next_address(ep, &dst);
+
+    ep->addr_next = 0;
+    return found;
+}
+
+static int claim(vbn_context_t *ctx, const struct vbn_wire_address *a, void *user,
+                 vbn_endpoint_t **out, struct vbn_error *err)
+{
+    vbn_endpoint_t *ep = vbn_endpoint_find(ctx, a->uid);
+
+    if (!ep)
+        ep = vbn_endpoint_add(ctx, a->uid);
+    if (!ep)
+        return vbn_error_set(err, VBN_ERR_NO_MEMORY, "out of memory");
+    ep->peer = *a;
+    name_by_address(ep);
+    ep->addr_known = true;
+    if (!ep->conn && !ep->attempt && !reachable(ep)) {
+        int rc = vbn_error_set(err, VBN_ERR_UNREACHABLE,
+                               "peer %s: device %s has no address of that family; give its netdev an "
+                               "%s address",
+                               ep->name, ctx->device.name, a->addrs[0].family == 4 ? "IPv4" : "IPv6");
+        vbn_endpoint_free(ep);
+        return rc;
+    }
+    ep->user = user;
+    *out = ep;
+    return VBN_OK;
+}
+
+int vbn_endpoint_create(vbn_context_t *ctx, const void *addr, size_t addr_len, void *user,
+                        vbn_endpoint_t **ep, struct vbn_error *err)
+{
+    struct vbn_wire_address a;
+    int rc;
+
+    if (!vbn_wire_address_read(addr, addr_len, &a))
+        return vbn_error_set(err, VBN_ERR_INVALID, "this is not the address of a Verbena context");
+    rc = check_address(ctx, &a, err);
+    if (rc)
+        return rc;
+    if (a.uid == ctx->uid)
+        return vbn_error_set(err, VBN_ERR_INVALID, "a context has no endpoint to itself");
+    vbn_lock(ctx);
+    rc = claim(ctx, &a, user, ep, err);
+    vbn_unlock(ctx);
+    return rc;
+}
+
+void *vbn_endpoint_user(const vbn_endpoint_t *ep)
+{
+    return ep->user;
+}
+
+int vbn_endpoint_connect(vbn_endpoint_t *ep)
+{
+    int rc = VBN_OK;
+
+    vbn_lock(ep->ctx);
+    if (ep->state != VBN_EP_OPEN)
+        rc = ep->status;
+    else
+        vbn_endpoint_want_conn(ep);
+    vbn_unlock(ep->ctx);
+    return rc;
+}
+
+bool vbn_endpoint_connected(const vbn_endpoint_t *ep)
+{
+    return ep->conn != NULL;
+}
+
+void vbn_endpoint_close(vbn_endpoint_t *ep)
+{
+    vbn_lock(ep->ctx);
+    ep->released = true;
+    ep->ctx->slow_work = true;
+    vbn_endpoint_shut(ep);
+    vbn_unlock(ep->ctx);
+}

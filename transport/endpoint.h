@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An endpoint: the session with a peer, which outlives queue pairs. It owns the sequence numbers, the
+ * queue of requests, and the messages that the peer has not acknowledged.
+ */
+#ifndef VBN_ENDPOINT_H
+#define VBN_ENDPOINT_H
+
+#include "conn.h"
+
+#include <uthash.h>
+
+enum vbn_ep_state {
+    VBN_EP_OPEN,    /* takes work; connects when there is some */
+    VBN_EP_CLOSING, /* closed by the caller: delivers what it has, then says farewell */
+    VBN_EP_CLOSED,  /* over in good order */
+    VBN_EP_LOST,    /* over by a failure: `status` */
+};
+
+struct vbn_endpoint {
+    vbn_context_t *ctx;
+    void *user;
+    enum vbn_ep_state state;
+    int status; /* what calls return once it is over */
+    uint64_t uid;
+    UT_hash_handle hh; /* in ctx->endpoints by uid */
+
+    struct vbn_conn *conn;    /* established, or NULL */
+    struct vbn_conn *attempt; /* on its way to be, or NULL */
+    struct vbn_tx_list queue; /* not yet posted */
+    struct vbn_tx_list unacked; /* messages posted, not acknowledged */
+    uint32_t tx_next, tx_acked; /* sequence numbers: to be given next; acknowledged before */
+    uint32_t rx_next;           /* expected next */
+    uint32_t msgs_out;          /* messages got by the caller and not yet back in the pool */
+    uint32_t rmas_out;          /* puts and gets accepted and not ended */
+    uint32_t conn_count;        /* connections that point here, dead ones too */
+    uint32_t session;           /* connections so far */
+
+    bool addr_known; /* addrs are from the peer's blob: we can connect */
+    bool said_bye;
+    bool released; /* the caller has closed it: freed when over */
+    uint32_t addr_next; /* the address to be tried next */
+    struct vbn_wire_address peer;
+    struct vbn_timer timer;     /* when to connect again, or to give up closing */
+    uint32_t backoff_ms;
+    uint64_t connect_by_ns;     /* deadline of the attempts, 0: none running */
+    TAILQ_ENTRY(vbn_endpoint) failed_entry; /* in ctx->failed */
+    char reason[200];
+    char name[64]; /* for messages: the peer's address */
+};
+
+/* The endpoint of the context UID, or NULL. */
+vbn_endpoint_t *vbn_endpoint_find(vbn_context_t *ctx, uint64_t uid);
+
+/* A new endpoint for UID. NULL: no memory. */
+vbn_endpoint_t *vbn_endpoint_add(vbn_context_t *ctx, uint64_t uid);
+
+/* Starts an attempt where there is work and none is running. */
+void vbn_endpoint_want_conn(vbn_endpoint_t *ep);
+
+/* What connections report: one is established; an attempt failed; an established one failed. */
+void vbn_endpoint_up(vbn_endpoint_t *ep, struct vbn_conn *conn);
+void vbn_endpoint_attempt_failed(vbn_endpoint_t *ep, struct vbn_conn *conn);
+void vbn_endpoint_conn_lost(vbn_endpoint_t *ep, struct vbn_conn *conn);
+
+/* The peer said farewell. */
+void vbn_endpoint_peer_closed(vbn_endpoint_t *ep);
+
+/* Ends the endpoint with STATUS and tells the caller at the next progress. */
+void vbn_endpoint_fail(vbn_endpoint_t *ep, int status, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4), cold));
+
+/* Begins an orderly close; the caller's vbn_endpoint_close() and vbn_close() both come here. */
+void vbn_endpoint_shut(vbn_endpoint_t *ep);
+
+/* Goes on with closing: called whenever something that it may wait for has happened. */
+void vbn_endpoint_advance_close(vbn_endpoint_t *ep);
+
+/* Ends EP now; what it had to deliver is dropped. */
+void vbn_endpoint_abandon(vbn_endpoint_t *ep);
+
+/* Calls the error handler for the endpoints that failed; frees released ones. Returns how many. */
+int vbn_endpoint_deliver_failed(vbn_context_t *ctx);
+
+void vbn_endpoint_free(vbn_endpoint_t *ep);
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "mem.h"
+#include "context.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static bool may_lock_all(void)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2] = {{0}, {0}};
+
+    if (syscall(SYS_capget, &head, data) != 0)
+        return false;
+    return data[CAP_IPC_LOCK / 32].effective & (1u << (CAP_IPC_LOCK % 32));
+}
+
+uint64_t vbn_mem_lock_limit(void)
+{
+    struct rlimit lim;
+
+    if (getrlimit(RLIMIT_MEMLOCK, &lim) != 0 || lim.rlim_cur == RLIM_INFINITY || may_lock_all())
+        return UINT64_MAX;
+    return lim.rlim_cur;
+}
+
+struct ibv_mr *vbn_mem_reg_mr(vbn_context_t *ctx, void *addr, size_t len, int access)
+{
+    return ibv_reg_mr(ctx->device.pd, addr, len, access);
+}
+
+static int access_flags(const vbn_context_t *ctx, unsigned access)
+{
+    int flags = 0;
+
+    if (access & VBN_ACCESS_LOCAL_WRITE)
+        flags |= IBV_ACCESS_LOCAL_WRITE;
+    if (access & VBN_ACCESS_REMOTE_READ)
+        flags |= IBV_ACCESS_REMOTE_READ;
+    if (access & VBN_ACCESS_REMOTE_WRITE)
+        flags |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
+    if (access & VBN_ACCESS_REMOTE_ATOMIC)
+        flags |= IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE;
+    /* On iWARP the sink of an RDMA read is written by the peer (RFC 5040, 2.1). */
+    if (ctx->device.iwarp && (access & VBN_ACCESS_LOCAL_WRITE))
+        flags |= IBV_ACCESS_REMOTE_WRITE;
+    return flags;
+}
+
+int vbn_mem_register(vbn_context_t *ctx, void *addr, size_t len, unsigned access, vbn_mem_t **mem)
+{
+    const unsigned all = VBN_ACCESS_LOCAL_WRITE | VBN_ACCESS_REMOTE_READ |
+                         VBN_ACCESS_REMOTE_WRITE | VBN_ACCESS_REMOTE_ATOMIC;
+    struct vbn_mem *m;
+    int err;
+
+    if (!addr || !len || (access & ~all))
+        return VBN_ERR_INVALID;
+    m = malloc(sizeof(*m));
+    if (!m)
+        return VBN_ERR_NO_MEMORY;
+    m->ctx = ctx;
+    m->mr = vbn_mem_reg_mr(ctx, addr, len, access_flags(ctx, access));
+    if (!m->mr) {
+        err = errno;
+        free(m);
+        if (err == EFAULT || err == EINVAL || err == EACCES)
+            return VBN_ERR_INVALID;
+        return vbn_mem_lock_limit() == UINT64_MAX ? VBN_ERR_NO_MEMORY : VBN_ERR_MEMLOCK;
+    }
+    *mem = m;
+    return VBN_OK;
+}
+
+void vbn_mem_deregister(vbn_mem_t *mem)
+{
+    ibv_dereg_mr(mem->mr);
+    free(mem);
+}
+
+uint32_t vbn_mem_rkey(const vbn_mem_t *mem)
+{
+    return mem->mr->rkey;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Registered memory: the one place that calls ibv_reg_mr, for pools and for users. */
+#ifndef VBN_MEM_H
+#define VBN_MEM_H
+
+#include "base.h"
+
+struct vbn_mem {
+    vbn_context_t *ctx;
+    struct ibv_mr *mr;
+};
+
+/*
+ * Pinned bytes that the process may have by RLIMIT_MEMLOCK, or UINT64_MAX where the limit does
+ * not bind (unlimited, or CAP_IPC_LOCK).
+ */
+uint64_t vbn_mem_lock_limit(void);
+
+/* Registers; returns NULL with errno set by the device or the kernel. */
+struct ibv_mr *vbn_mem_reg_mr(vbn_context_t *ctx, void *addr, size_t len, int access);
+
+static inline bool vbn_mem_holds(const struct vbn_mem *mem, const void *addr, size_t len)
+{
+    uintptr_t base = (uintptr_t)mem->mr->addr, at = (uintptr_t)addr;
+
+    return at >= base && len <= mem->mr->length && at - base <= mem->mr->length - len;
+}
+
+#endif

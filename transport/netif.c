@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "netif.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <ifaddrs.h>
+#include <rdma/rdma_cma.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool usable(const struct ifaddrs *ifa)
+{
+    if (!ifa->ifa_addr || !(ifa->ifa_flags & IFF_UP) || (ifa->ifa_flags & IFF_LOOPBACK))
+        return false;
+    return ifa->ifa_addr->sa_family == AF_INET || ifa->ifa_addr->sa_family == AF_INET6;
+}
+
+static int rank_of(const struct sockaddr *addr)
+{
+    if (addr->sa_family == AF_INET)
+        return 0;
+    return IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)addr)->sin6_addr) ? 2 : 1;
+}
+
+/* Binding tells the device; an address without one cannot be bound. */
+static bool find_device(struct rdma_event_channel *channel, struct vbn_netif *netif)
+{
+    struct rdma_cm_id *id;
+    bool found = false;
+
+    if (rdma_create_id(channel, &id, NULL, RDMA_PS_TCP))
+        return false;
+    if (rdma_bind_addr(id, &netif->addr.sa) == 0 && id->verbs) {
+        snprintf(netif->device, sizeof(netif->device), "%s", ibv_get_device_name(id->verbs->device));
+        netif->port = id->port_num;
+        found = true;
+    }
+    rdma_destroy_id(id);
+    return found;
+}
+
+static bool take(struct rdma_event_channel *channel, const struct ifaddrs *ifa,
+                 struct vbn_netif *netif)
+{
+    memset(netif, 0, sizeof(*netif));
+    memcpy(&netif->addr, ifa->ifa_addr,
+           ifa->ifa_addr->sa_family == AF_INET ? sizeof(netif->addr.in) : sizeof(netif->addr.in6));
+    snprintf(netif->ifname, sizeof(netif->ifname), "%s", ifa->ifa_name);
+    return find_device(channel, netif);
+}
+
+int vbn_netif_list(struct rdma_event_channel *channel, struct vbn_netif **list)
+{
+    struct ifaddrs *all, *ifa;
+    struct vbn_netif *out;
+    int n = 0, room = 0;
+
+    *list = NULL;
+    if (getifaddrs(&all))
+        return 0;
+    for (ifa = all; ifa; ifa = ifa->ifa_next)
+        room += usable(ifa);
+    out = calloc((size_t)room + 1, sizeof(*out));
+    if (!out) {
+        freeifaddrs(all);
+        return VBN_ERR_NO_MEMORY;
+    }
+    for (int rank = 0; rank < 3; rank++)
+        for (ifa = all; ifa; ifa = ifa->ifa_next)
+            if (usable(ifa) && rank_of(ifa->ifa_addr) == rank)
+                n += take(channel, ifa, &out[n]);
+    freeifaddrs(all);
+    *list = out;
+    return n;
+}
+
+const char *vbn_netif_text(const union vbn_sockaddr *addr, char *buf, size_t len)
+{
+    const void *ip = addr->sa.sa_family == AF_INET6 ? (const void *)&addr->in6.sin6_addr
+                                                    : (const void *)&addr->in.sin_addr;
+
+    if (!inet_ntop(addr->sa.sa_family, ip, buf, (socklen_t)len))
+        snprintf(buf, len, "?");
+    return buf;
+}
+
+static bool listed(const char *names, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (const char *p = names; (p = strstr(p, name)); p += len)
+        if ((p == names || p[-1] == ' ') && (p[len] == ' ' || p[len] == '\0'))
+            return true;
+    return false;
+}
+
+void vbn_netif_of_port(const char *device, unsigned port, char *names, size_t len)
+{
+    char path[512], name[IF_NAMESIZE + 1];
+    struct dirent *entry;
+    size_t used = 0;
+    DIR *dir;
+
+    names[0] = '\0';
+    snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/%u/gid_attrs/ndevs", device, port);
+    dir = opendir(path);
+    while (dir && (entry = readdir(dir))) {
+        FILE *f;
+
+        snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/%u/gid_attrs/ndevs/%s", device,
+                 port, entry->d_name);
+        f = entry->d_name[0] == '.' ? NULL : fopen(path, "r");
+        if (!f)
+            continue;
+        if (fscanf(f, "%16s", name) == 1 && !listed(names, name) &&
+            used + strlen(name) + 2 < len)
+            used += (size_t)snprintf(names + used, len - used, "%s%s", used ? " " : "", name);
+        fclose(f);
+    }
+    if (dir)
+        closedir(dir);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which IP address belongs to which port of which RDMA device: asked of rdma_cm, never guessed. */
+#ifndef VBN_NETIF_H
+#define VBN_NETIF_H
+
+#include "base.h"
+
+#include <net/if.h>
+#include <netinet/in.h>
+
+struct rdma_event_channel;
+
+union vbn_sockaddr {
+    struct sockaddr sa;
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+};
+
+struct vbn_netif {
+    char device[64]; /* RDMA device */
+    uint8_t port;    /* of the device */
+    char ifname[IF_NAMESIZE];
+    union vbn_sockaddr addr; /* port number 0 */
+};
+
+/*
+ * Lists the addresses of this host that rdma_cm can bind to a device: IPv4 first, then IPv6, then
+ * link-local IPv6. *LIST is malloc'ed, the caller's to free. Returns how many, or VBN_ERR_NO_MEMORY.
+ */
+int vbn_netif_list(struct rdma_event_channel *channel, struct vbn_netif **list);
+
+/* ADDR as text without its port, in BUF; returns BUF. */
+const char *vbn_netif_text(const union vbn_sockaddr *addr, char *buf, size_t len);
+
+/* Names of the netdevs under PORT of DEVICE, from sysfs, separated by spaces; "" where unknown. */
+void vbn_netif_of_port(const char *device, unsigned port, char *names, size_t len);
+
+static inline socklen_t vbn_sockaddr_len(const union vbn_sockaddr *addr)
+{
+    return addr->sa.sa_family == AF_INET6 ? sizeof(addr->in6) : sizeof(addr->in);
+}
+
+#endif

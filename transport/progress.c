@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The progress engine: one entry, two speeds. Completions at every call; connection events, device
+ * events, deadlines and aged acknowledgements now and then, since each look costs a system call.
+ */
+#include "context.h"
+#include "rma.h"
+
+#define POLLS_PER_LOOK   64u       /* calls between two looks at the clock */
+#define EVENTS_EVERY_NS  1000000u  /* between two looks at the event channels, when all is quiet */
+
+/* A connection that has not been told anything for a whole interval is told now. */
+static int send_aged_acks(vbn_context_t *ctx)
+{
+    struct vbn_conn *conn, *next;
+    int n = 0;
+
+    for (conn = TAILQ_FIRST(&ctx->acks); conn; conn = next) {
+        next = TAILQ_NEXT(conn, ack_entry);
+        if (conn->ack_aged && vbn_flow_untold(&conn->flow) &&
+            conn->state == VBN_CONN_ESTABLISHED && !vbn_tx_control(conn, VBN_WIRE_ACK))
+            continue; /* no credit or room now */
+        if (conn->ack_aged || !vbn_flow_untold(&conn->flow)) {
+            TAILQ_REMOVE(&ctx->acks, conn, ack_entry);
+            conn->ack_listed = false;
+            n++;
+        }
+        conn->ack_aged = true;
+    }
+    return n;
+}
+
+VBN_COLD static int look_around(vbn_context_t *ctx)
+{
+    uint64_t now = vbn_now_ns(ctx);
+    int n = 0;
+
+    ctx->polls_left = POLLS_PER_LOOK;
+    if (ctx->connecting || now >= ctx->next_events_ns) {
+        ctx->next_events_ns = now + EVENTS_EVERY_NS;
+        n += vbn_cm_poll(ctx) + vbn_async_poll(ctx);
+    }
+    if (now >= ctx->next_acks_ns && !TAILQ_EMPTY(&ctx->acks)) {
+        ctx->next_acks_ns = now + ctx->opts.ack_delay_us * 1000u;
+        send_aged_acks(ctx);
+    }
+    n += vbn_timers_run(&ctx->timers, now);
+    while (ctx->slow_work) {
+        ctx->slow_work = false;
+        n += vbn_rma_deliver_ended(ctx);
+        n += vbn_conn_reap(ctx);
+        n += vbn_endpoint_deliver_failed(ctx);
+    }
+    return n;
+}
+
+static bool enter(vbn_context_t *ctx)
+{
+    if (!ctx->opts.multithreaded) {
+        if (atomic_load_explicit(&ctx->progressing, memory_order_relaxed))
+            return false;
+        atomic_store_explicit(&ctx->progressing, true, memory_order_relaxed);
+        return true;
+    }
+    return !atomic_exchange_explicit(&ctx->progressing, true, memory_order_acquire);
+}
+
+int vbn_progress(vbn_context_t *ctx)
+{
+    int n;
+
+    if (!enter(ctx))
+        return 0;
+    vbn_lock(ctx);
+    n = vbn_cqs_poll(ctx);
+    if (vbn_unlikely(ctx->slow_work || ctx->polls_left-- == 0))
+        n += look_around(ctx);
+    vbn_unlock(ctx);
+    atomic_store_explicit(&ctx->progressing, false, memory_order_release);
+    return n;
+}

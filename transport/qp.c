@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "qp.h"
+#include "context.h"
+
+#include <errno.h>
+#include <rdma/rdma_cma.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- the send queue's ring -------------------------------------------------------------------------- */
+
+/* Frees the slots before END; what was posted there and needed no completion has gone well. */
+static inline void retire_before(struct vbn_qp *q, uint32_t end)
+{
+    while (q->tail != end) {
+        struct vbn_wr *wr = q->ring[q->tail++ & (q->size - 1)];
+
+        if (wr)
+            wr->retired(wr, VBN_OK);
+    }
+}
+
+VBN_COLD static void wr_failed(struct vbn_wr *wr, const struct ibv_wc *wc)
+{
+    struct vbn_conn *conn = wr->conn;
+
+    if (wc->status != IBV_WC_WR_FLUSH_ERR || !conn->q.failed)
+        vbn_conn_fail(conn, VBN_EV_QP_ERROR, "%s (vendor error 0x%x)",
+                      ibv_wc_status_str(wc->status), wc->vendor_err);
+    retire_before(&conn->q, wr->slot);
+    conn->q.tail++;
+    wr->retired(wr, VBN_ERR_PEER_LOST);
+    vbn_conn_check_drained(conn);
+}
+
+static void wr_done(struct vbn_comp *comp, const struct ibv_wc *wc)
+{
+    struct vbn_wr *wr = vbn_container_of(comp, struct vbn_wr, comp);
+    struct vbn_conn *conn = wr->conn;
+    vbn_endpoint_t *ep = conn->ep;
+
+    if (vbn_unlikely(wc->status != IBV_WC_SUCCESS)) {
+        wr_failed(wr, wc);
+        return;
+    }
+    retire_before(&conn->q, wr->slot + 1);
+    if (!STAILQ_EMPTY(&ep->queue))
+        vbn_tx_pump(ep);
+    if (vbn_unlikely(ep->state == VBN_EP_CLOSING))
+        vbn_endpoint_advance_close(ep);
+}
+
+void vbn_wr_init(struct vbn_wr *wr, void (*retired)(struct vbn_wr *, int))
+{
+    wr->comp.done = wr_done;
+    wr->retired = retired;
+}
+
+/* An unsignaled request that nobody waits for has completed after all: it failed. */
+static void orphan_done(struct vbn_comp *comp, const struct ibv_wc *wc)
+{
+    struct vbn_conn *conn = vbn_container_of(comp, struct vbn_conn, q.orphan);
+
+    if (wc->status != IBV_WC_SUCCESS && !conn->q.failed)
+        vbn_conn_fail(conn, VBN_EV_QP_ERROR, "%s (vendor error 0x%x)",
+                      ibv_wc_status_str(wc->status), wc->vendor_err);
+}
+
+static void drain_retired(struct vbn_wr *wr, int status)
+{
+    (void)wr;
+    (void)status;
+}
+
+bool vbn_qp_post(struct vbn_conn *conn, struct ibv_send_wr *swr, struct vbn_wr *wr)
+{
+    struct vbn_qp *q = &conn->q;
+    struct ibv_send_wr *bad;
+    int rc;
+
+    if (wr) {
+        wr->conn = conn;
+        wr->slot = q->head;
+        swr->wr_id = (uintptr_t)&wr->comp;
+    } else {
+        swr->wr_id = (uintptr_t)&q->orphan;
+    }
+    rc = ibv_post_send(q->qp, swr, &bad);
+    if (vbn_unlikely(rc)) {
+        vbn_conn_fail(conn, VBN_EV_QP_ERROR, "ibv_post_send: %s", strerror(rc));
+        return false;
+    }
+    q->ring[q->head++ & (q->size - 1)] = wr;
+    q->unsignaled = swr->send_flags & IBV_SEND_SIGNALED ? 0 : q->unsignaled + 1;
+    return true;
+}
+
+/* --- states ------------------------------------------------------------------------------------------ */
+
+static int modify_by_cm(struct vbn_conn *conn, enum ibv_qp_state state, uint8_t read_in,
+                        uint8_t read_out)
+{
+    struct ibv_qp_attr attr = {.qp_state = state};
+    int mask, rc;
+
+    if (rdma_init_qp_attr(conn->id, &attr, &mask))
+        return errno;
+    mask &= 0x1fffff; /* some kernels set bits that belong to no attribute */
+    if (mask & IBV_QP_ACCESS_FLAGS)
+        attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                               (conn->ctx->device.has_atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0u);
+    if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
+        attr.max_dest_rd_atomic = read_in;
+    if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
+        attr.max_rd_atomic = read_out;
+    if (mask & IBV_QP_MIN_RNR_TIMER)
+        attr.min_rnr_timer = (uint8_t)conn->ctx->opts.rnr_timer;
+    rc = ibv_modify_qp(conn->q.qp, &attr, mask);
+    return rc;
+}
+
+static struct ibv_qp *make_qp(struct vbn_conn *conn)
+{
+    const vbn_context_t *ctx = conn->ctx;
+    struct ibv_qp_init_attr init = {
+        .qp_context = conn,
+        .send_cq = conn->q.cq->cq,
+        .recv_cq = conn->q.cq->cq,
+        .srq = ctx->rx.shared.srq,
+        .qp_type = IBV_QPT_RC,
+        .cap = {.max_send_wr = conn->q.depth + 1,
+                .max_recv_wr = ctx->rx.shared.srq ? 0 : conn->window + VBN_RX_SLACK,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = ctx->device.max_inline},
+    };
+
+    return ibv_create_qp(ctx->device.pd, &init);
+}
+
+int vbn_qp_create(struct vbn_conn *conn)
+{
+    vbn_context_t *ctx = conn->ctx;
+    struct vbn_qp *q = &conn->q;
+
+    q->depth = ctx->device.sq_depth;
+    for (q->size = 4; q->size <= q->depth; q->size *= 2)
+        ;
+    q->orphan.done = orphan_done;
+    vbn_wr_init(&q->drain, drain_retired);
+    q->ring = calloc(q->size, sizeof(*q->ring));
+    if (!q->ring)
+        return VBN_ERR_NO_MEMORY;
+    q->cq_entries = q->depth + 1 + (ctx->rx.shared.srq ? 0 : conn->window + VBN_RX_SLACK);
+    q->cq = vbn_cq_reserve(ctx, q->cq_entries);
+    if (!q->cq)
+        return VBN_ERR_DEVICE;
+    q->qp = make_qp(conn);
+    if (!q->qp)
+        return VBN_ERR_DEVICE;
+    q->qp_num = q->qp->qp_num;
+    if (vbn_qpmap_insert(&ctx->qpmap, q->qp_num, conn)) {
+        ibv_destroy_qp(q->qp);
+        q->qp = NULL;
+        return VBN_ERR_NO_MEMORY;
+    }
+    if (modify_by_cm(conn, IBV_QPS_INIT, 0, 0))
+        return VBN_ERR_DEVICE;
+    return vbn_rx_attach(conn);
+}
+
+int vbn_qp_connect(struct vbn_conn *conn, uint8_t read_in, uint8_t read_out)
+{
+    if (conn->ctx->device.iwarp)
+        return VBN_OK; /* the kernel's connection manager does it */
+    if (modify_by_cm(conn, IBV_QPS_RTR, read_in, read_out) ||
+        modify_by_cm(conn, IBV_QPS_RTS, read_in, read_out))
+        return VBN_ERR_DEVICE;
+    return VBN_OK;
+}
+
+void vbn_qp_fail(struct vbn_conn *conn)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+    struct ibv_send_wr swr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+    struct vbn_qp *q = &conn->q;
+
+    if (!q->qp || q->failed)
+        return;
+    q->failed = true;
+    ibv_modify_qp(q->qp, &attr, IBV_QP_STATE);
+    if (q->head == q->tail)
+        return;
+    /* Completed but unsignaled requests report nothing: one more tells that all are through. */
+    q->drain.conn = conn;
+    q->drain.slot = q->head;
+    swr.wr_id = (uintptr_t)&q->drain.comp;
+    if (ibv_post_send(q->qp, &swr, &bad) == 0)
+        q->ring[q->head++ & (q->size - 1)] = &q->drain;
+}
+
+void vbn_qp_destroy(struct vbn_conn *conn)
+{
+    struct vbn_qp *q = &conn->q;
+
+    if (q->qp) {
+        ibv_destroy_qp(q->qp);
+        while (vbn_cqs_poll(conn->ctx) > 0)
+            ; /* what it left in the queue still points to us */
+        vbn_qpmap_remove(&conn->ctx->qpmap, q->qp_num);
+        q->qp = NULL;
+    }
+    while (q->tail != q->head) {
+        struct vbn_wr *wr = q->ring[q->tail++ & (q->size - 1)];
+
+        if (wr)
+            wr->retired(wr, VBN_ERR_PEER_LOST);
+    }
+    if (q->cq)
+        vbn_cq_release(q->cq, q->cq_entries);
+    q->cq = NULL;
+    free(q->ring);
+    q->ring = NULL;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A queue pair: made, moved through its states, posted to, and drained.
+ *
+ * The send queue is a ring of slots. A completion frees its slot and all before it: the queue is
+ * first-in first-out, so an unsignaled request is known to be over when a later one completes.
+ */
+#ifndef VBN_QP_H
+#define VBN_QP_H
+
+#include "cq.h"
+#include "rx.h"
+#include "tx.h"
+
+struct rdma_cm_id;
+
+struct vbn_qp {
+    struct ibv_qp *qp;
+    uint32_t qp_num;
+    struct vbn_cq *cq;
+    uint32_t cq_entries;
+    struct vbn_wr **ring; /* NULL where nobody waits for the slot */
+    uint32_t head, tail, size; /* slots posted, slots freed; size a power of two */
+    uint32_t depth;            /* requests at once; one slot more is kept for draining */
+    uint32_t unsignaled;       /* posted since the last signaled one */
+    struct vbn_comp orphan; /* of unsignaled requests that nobody waits for */
+    struct vbn_wr drain;
+    bool failed; /* in the error state, nothing more is posted */
+};
+
+/* Makes CONN's queue pair in the INIT state with its share of a completion queue; 0 or an error. */
+int vbn_qp_create(struct vbn_conn *conn);
+
+/* Moves to RTR and RTS by what rdma_cm knows; READ_IN and READ_OUT are the depths agreed on. */
+int vbn_qp_connect(struct vbn_conn *conn, uint8_t read_in, uint8_t read_out);
+
+/* Moves to the error state; everything outstanding is flushed, vbn_conn_drained() follows. */
+void vbn_qp_fail(struct vbn_conn *conn);
+
+/* Destroys the queue pair, and ends what is still in its ring. Safe without a queue pair. */
+void vbn_qp_destroy(struct vbn_conn *conn);
+
+static inline bool vbn_qp_has_room(const struct vbn_qp *q)
+{
+    return q->head - q->tail < q->depth;
+}
+
+static inline bool vbn_qp_drained(const struct vbn_qp *q)
+{
+    return q->head == q->tail;
+}
+
+/*
+ * Posts SWR; WR (may be NULL for an unsignaled request that nobody waits for) is retired when its
+ * slot is freed. False: the device refused, the connection has been told, WR is not taken.
+ */
+bool vbn_qp_post(struct vbn_conn *conn, struct ibv_send_wr *swr, struct vbn_wr *wr);
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rma.h"
+#include "context.h"
+
+#define RMA_MAX 65536u /* puts and gets of a context at once */
+
+static inline struct vbn_rma *rma_of(struct vbn_tx *tx)
+{
+    return vbn_container_of(tx, struct vbn_rma, tx);
+}
+
+bool vbn_rma_post(struct vbn_conn *conn, struct vbn_tx *tx)
+{
+    struct vbn_rma *rma = rma_of(tx);
+    struct ibv_sge sge = {.addr = rma->local, .length = rma->len, .lkey = rma->lkey};
+    struct ibv_send_wr swr = {
+        .sg_list = &sge,
+        .num_sge = 1,
+        .opcode = rma->tx.kind == VBN_TX_PUT ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
+        .send_flags = IBV_SEND_SIGNALED,
+        .wr.rdma = {.remote_addr = rma->remote, .rkey = rma->rkey},
+    };
+
+    return vbn_qp_post(conn, &swr, &rma->tx.wr);
+}
+
+/* Called inside vbn_progress() only: the caller's function runs without the lock. */
+static void rma_end(struct vbn_rma *rma, int status)
+{
+    vbn_endpoint_t *ep = rma->tx.ep;
+    vbn_context_t *ctx = ep->ctx;
+    vbn_done_fn done = rma->done;
+    void *arg = rma->arg;
+
+    if (status == VBN_OK && rma->tx.kind == VBN_TX_PUT) {
+        ctx->counters.puts++;
+        ctx->counters.put_bytes += rma->len;
+    } else if (status == VBN_OK) {
+        ctx->counters.gets++;
+        ctx->counters.get_bytes += rma->len;
+    }
+    vbn_pool_put(&ctx->rmas, &rma->tx.obj);
+    vbn_unlock(ctx);
+    done(arg, ep, status);
+    vbn_lock(ctx);
+    ep->rmas_out--;
+    if (vbn_unlikely(ep->state == VBN_EP_CLOSING))
+        vbn_endpoint_advance_close(ep);
+}
+
+static void rma_retired(struct vbn_wr *wr, int status)
+{
+    struct vbn_rma *rma = vbn_container_of(wr, struct vbn_rma, tx.wr);
+    vbn_endpoint_t *ep = rma->tx.ep;
+
+    rma_end(rma, status == VBN_OK || ep->state < VBN_EP_CLOSED ? status : ep->status);
+}
+
+static int rma_start(vbn_endpoint_t *ep, int kind, uintptr_t local, const vbn_mem_t *mem,
+                     uint64_t remote, uint32_t rkey, size_t len, vbn_done_fn done, void *arg)
+{
+    vbn_context_t *ctx = ep->ctx;
+    struct vbn_rma *rma;
+
+    if (!done || !len || len > ctx->device.max_msg_size || mem->ctx != ctx ||
+        !vbn_mem_holds(mem, (const void *)local, len))
+        return VBN_ERR_INVALID;
+    if (ep->state != VBN_EP_OPEN)
+        return ep->status;
+    if (ep->rmas_out >= 4 * ctx->opts.sq_depth)
+        return VBN_ERR_AGAIN;
+    rma = (struct vbn_rma *)vbn_pool_get(&ctx->rmas);
+    if (!rma)
+        return VBN_ERR_AGAIN;
+    rma->tx.ep = ep;
+    rma->tx.kind = kind;
+    rma->local = local;
+    rma->remote = remote;
+    rma->lkey = mem->mr->lkey;
+    rma->rkey = rkey;
+    rma->len = (uint32_t)len;
+    rma->done = done;
+    rma->arg = arg;
+    ep->rmas_out++;
+    vbn_tx_submit(ep, &rma->tx);
+    return VBN_OK;
+}
+
+int vbn_put(vbn_endpoint_t *ep, const void *local, const vbn_mem_t *mem, uint64_t remote_addr,
+            uint32_t remote_key, size_t len, vbn_done_fn done, void *arg)
+{
+    int rc;
+
+    vbn_lock(ep->ctx);
+    rc = rma_start(ep, VBN_TX_PUT, (uintptr_t)local, mem, remote_addr, remote_key, len, done, arg);
+    vbn_unlock(ep->ctx);
+    return rc;
+}
+
+int vbn_get(vbn_endpoint_t *ep, void *local, const vbn_mem_t *mem, uint64_t remote_addr,
+            uint32_t remote_key, size_t len, vbn_done_fn done, void *arg)
+{
+    int rc;
+
+    vbn_lock(ep->ctx);
+    rc = rma_start(ep, VBN_TX_GET, (uintptr_t)local, mem, remote_addr, remote_key, len, done, arg);
+    vbn_unlock(ep->ctx);
+    return rc;
+}
+
+void vbn_rma_abort(struct vbn_tx *tx, int status)
+{
+    vbn_context_t *ctx = tx->ep->ctx;
+
+    rma_of(tx)->status = status;
+    STAILQ_INSERT_TAIL(&ctx->ended, tx, entry);
+    ctx->slow_work = true;
+}
+
+int vbn_rma_deliver_ended(vbn_context_t *ctx)
+{
+    struct vbn_tx *tx;
+    int n = 0;
+
+    while ((tx = STAILQ_FIRST(&ctx->ended))) {
+        STAILQ_REMOVE_HEAD(&ctx->ended, entry);
+        rma_end(rma_of(tx), rma_of(tx)->status);
+        n++;
+    }
+    return n;
+}
+
+static void rma_init(struct vbn_pool *pool, struct vbn_pool_obj *obj)
+{
+    (void)pool;
+    vbn_wr_init(&((struct vbn_rma *)obj)->tx.wr, rma_retired);
+}
+
+void vbn_rma_init(vbn_context_t *ctx)
+{
+    vbn_pool_init(&ctx->rmas, ctx, sizeof(struct vbn_rma), 0, RMA_MAX, rma_init);
+}
+
+void vbn_rma_fini(vbn_context_t *ctx)
+{
+    vbn_pool_fini(&ctx->rmas);
+}

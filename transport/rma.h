@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Puts and gets. A request belongs to its endpoint from the call until the caller's function has
+ * been called, which happens once, from vbn_progress() or vbn_close() only.
+ */
+#ifndef VBN_RMA_H
+#define VBN_RMA_H
+
+#include "tx.h"
+
+struct vbn_rma {
+    struct vbn_tx tx; /* first */
+    uint64_t local, remote;
+    uint32_t lkey, rkey, len;
+    int status;
+    vbn_done_fn done;
+    void *arg;
+};
+
+void vbn_rma_init(vbn_context_t *ctx);
+void vbn_rma_fini(vbn_context_t *ctx);
+
+/* Posts the put or get TX on CONN. False: the connection failed, TX is not taken. */
+bool vbn_rma_post(struct vbn_conn *conn, struct vbn_tx *tx);
+
+/* Ends TX, which is on no send queue, with STATUS: its caller hears at the next progress. */
+void vbn_rma_abort(struct vbn_tx *tx, int status);
+
+/* Calls back for those. Returns how many. */
+int vbn_rma_deliver_ended(vbn_context_t *ctx);
+
+#endif

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rx.h"
+#include "context.h"
+#include "error.h"
+#include "log.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define REFILL 8u /* buffers posted at once, at least */
+
+/* --- refilling -------------------------------------------------------------------------------------- */
+
+static int rq_post(struct vbn_rq *rq)
+{
+    struct ibv_recv_wr *bad;
+    int rc;
+
+    if (!rq->chain)
+        return 0;
+    rc = rq->srq ? ibv_post_srq_recv(rq->srq, &rq->chain->wr, &bad)
+                 : ibv_post_recv(rq->qp, &rq->chain->wr, &bad);
+    if (rc) /* from `bad` on they were not taken: they stay chained for the next try */
+        for (; rq->chain && &rq->chain->wr != bad; rq->posted++, rq->chain_len--)
+            rq->chain = rq->chain->wr.next
+                            ? vbn_container_of(rq->chain->wr.next, struct vbn_rxbuf, wr)
+                            : NULL;
+    else {
+        rq->posted += rq->chain_len;
+        rq->chain_len = 0;
+        rq->chain = NULL;
+    }
+    return rc;
+}
+
+static inline void rq_chain(struct vbn_rq *rq, struct vbn_rxbuf *buf)
+{
+    buf->wr.next = rq->chain ? &rq->chain->wr : NULL;
+    rq->chain = buf;
+    rq->chain_len++;
+}
+
+/* Takes buffers from the pool until the queue has its target, and posts them. */
+static int rq_fill(vbn_context_t *ctx, struct vbn_rq *rq, uint32_t target)
+{
+    while (rq->target < target) {
+        struct vbn_rxbuf *buf = (struct vbn_rxbuf *)vbn_pool_get(&ctx->rx.pool);
+
+        if (!buf)
+            break;
+        rq_chain(rq, buf);
+        rq->target++;
+    }
+    return rq_post(rq) ? VBN_ERR_DEVICE : VBN_OK;
+}
+
+/* --- one message -------------------------------------------------------------------------------------- */
+
+VBN_COLD static void bad_message(struct vbn_conn *conn, const char *what)
+{
+    conn->ctx->counters.bad_messages++;
+    vbn_endpoint_fail(conn->ep, VBN_ERR_PROTOCOL, "peer %s by device %s: %s", conn->ep->name,
+                      conn->ctx->device.name, what);
+}
+
+static inline void deliver(vbn_context_t *ctx, vbn_endpoint_t *ep, const struct vbn_wire_hdr *hdr,
+                           void *data)
+{
+    struct vbn_am am = ctx->am[hdr->id];
+
+    ctx->counters.rx_msgs++;
+    ctx->counters.rx_bytes += hdr->len;
+    if (vbn_unlikely(!am.fn)) {
+        ctx->counters.bad_messages++;
+        return;
+    }
+    vbn_unlock(ctx);
+    am.fn(am.arg, ep, hdr->id, data, hdr->len);
+    vbn_lock(ctx);
+}
+
+/* After a message: what it allows us to send, and what the peer should be told. */
+static inline void after_message(struct vbn_conn *conn)
+{
+    vbn_endpoint_t *ep = conn->ep;
+    vbn_context_t *ctx = conn->ctx;
+
+    if (!STAILQ_EMPTY(&ep->queue))
+        vbn_tx_pump(ep);
+    if (vbn_flow_ack_due(&conn->flow))
+        vbn_tx_control(conn, VBN_WIRE_ACK);
+    if (!conn->ack_listed && vbn_flow_untold(&conn->flow) && conn->state == VBN_CONN_ESTABLISHED) {
+        conn->ack_listed = true;
+        conn->ack_aged = false;
+        TAILQ_INSERT_TAIL(&ctx->acks, conn, ack_entry);
+    }
+    if (vbn_unlikely(ep->state == VBN_EP_CLOSING))
+        vbn_endpoint_advance_close(ep);
+}
+
+static inline void take_message(struct vbn_conn *conn, struct vbn_rxbuf *buf, uint32_t byte_len)
+{
+    vbn_endpoint_t *ep = conn->ep;
+    struct vbn_wire_hdr hdr;
+
+    if (vbn_unlikely(!vbn_wire_hdr_read(buf->obj.buf, byte_len, &hdr))) {
+        bad_message(conn, "malformed message");
+        return;
+    }
+    if (vbn_unlikely(conn->state == VBN_CONN_ACCEPTING))
+        vbn_conn_event(conn, VBN_EV_ESTABLISHED);
+    conn->peer_ready = true;
+    if (vbn_unlikely(ep->conn != conn))
+        return; /* the endpoint is over, or has another connection */
+    if (vbn_unlikely(!vbn_flow_received(&conn->flow, hdr.credits) || !vbn_tx_acked(ep, hdr.ack))) {
+        bad_message(conn, "credits or acknowledgement out of range");
+        return;
+    }
+    if (vbn_unlikely(hdr.seq != ep->rx_next)) {
+        bad_message(conn, "sequence number out of order");
+        return;
+    }
+    if (vbn_likely(hdr.type == VBN_WIRE_AM)) {
+        ep->rx_next++;
+        deliver(conn->ctx, ep, &hdr, (char *)buf->obj.buf + sizeof(hdr));
+    } else if (hdr.type == VBN_WIRE_BYE) {
+        vbn_endpoint_peer_closed(ep);
+        return;
+    }
+    after_message(conn);
+}
+
+/* --- completions --------------------------------------------------------------------------------------- */
+
+VBN_COLD static void rx_failed(vbn_context_t *ctx, struct vbn_conn *conn, struct vbn_rxbuf *buf,
+                               const struct ibv_wc *wc)
+{
+    if (!conn || ctx->rx.shared.srq) {
+        rq_chain(&ctx->rx.shared, buf); /* goes back to where every connection can use it */
+    } else {
+        vbn_pool_put(&ctx->rx.pool, &buf->obj);
+        conn->rq.target--;
+    }
+    if (!conn || wc->status == IBV_WC_SUCCESS)
+        return;
+    if (wc->status != IBV_WC_WR_FLUSH_ERR || !conn->q.failed)
+        vbn_conn_fail(conn, VBN_EV_QP_ERROR, "receive: %s (vendor error 0x%x)",
+                      ibv_wc_status_str(wc->status), wc->vendor_err);
+    vbn_conn_check_drained(conn);
+}
+
+static void rx_done(struct vbn_comp *comp, const struct ibv_wc *wc)
+{
+    struct vbn_rxbuf *buf = vbn_container_of(comp, struct vbn_rxbuf, comp);
+    vbn_context_t *ctx = buf->ctx;
+    struct vbn_conn *conn = vbn_qpmap_find(&ctx->qpmap, wc->qp_num);
+    struct vbn_rq *rq = ctx->rx.shared.srq || !conn ? &ctx->rx.shared : &conn->rq;
+
+    rq->posted--;
+    if (vbn_unlikely(!conn || wc->status != IBV_WC_SUCCESS)) {
+        rx_failed(ctx, conn, buf, wc);
+        return;
+    }
+    take_message(conn, buf, wc->byte_len);
+    rq_chain(rq, buf);
+    if (rq->chain_len >= REFILL && !conn->q.failed && rq_post(rq))
+        vbn_conn_fail(conn, VBN_EV_QP_ERROR, "posting receives failed");
+}
+
+/* --- windows --------------------------------------------------------------------------------------------- */
+
+uint16_t vbn_rx_grant(vbn_context_t *ctx)
+{
+    struct vbn_rx *rx = &ctx->rx;
+    uint32_t window = (uint32_t)ctx->opts.window, free;
+
+    if (!rx->shared.srq) {
+        free = rx->pool.free_count + rx->pool.max - rx->pool.count;
+        window = (uint32_t)vbn_min(window, free > VBN_RX_SLACK ? (free - VBN_RX_SLACK) / 4 : 0);
+        return window < VBN_WINDOW_MIN ? 0 : (uint16_t)window;
+    }
+    /* A quarter of what is left, so that the sum stays within the queue however many come. */
+    window = (uint32_t)vbn_min(window, (rx->max - VBN_RX_SLACK - rx->granted) / 4);
+    window = (uint32_t)vbn_max(window, VBN_WINDOW_MIN);
+    if (rx->granted + window > rx->max - VBN_RX_SLACK)
+        return 0;
+    rx->granted += window;
+    rq_fill(ctx, &rx->shared, rx->granted + VBN_RX_SLACK);
+    if (rx->shared.target < rx->granted + VBN_RX_SLACK) {
+        rx->granted -= window;
+        return 0;
+    }
+    return (uint16_t)window;
+}
+
+void vbn_rx_ungrant(vbn_context_t *ctx, uint16_t window)
+{
+    if (ctx->rx.shared.srq)
+        ctx->rx.granted -= window;
+}
+
+int vbn_rx_attach(struct vbn_conn *conn)
+{
+    vbn_context_t *ctx = conn->ctx;
+    uint32_t want = conn->window + VBN_RX_SLACK;
+
+    if (ctx->rx.shared.srq)
+        return VBN_OK;
+    conn->rq.qp = conn->q.qp;
+    if (rq_fill(ctx, &conn->rq, want))
+        return VBN_ERR_DEVICE;
+    return conn->rq.target == want ? VBN_OK : VBN_ERR_NO_MEMORY;
+}
+
+void vbn_rx_detach(struct vbn_conn *conn)
+{
+    struct vbn_rq *rq = &conn->rq;
+
+    while (rq->chain) {
+        struct vbn_rxbuf *buf = rq->chain;
+
+        rq->chain = buf->wr.next ? vbn_container_of(buf->wr.next, struct vbn_rxbuf, wr) : NULL;
+        vbn_pool_put(&conn->ctx->rx.pool, &buf->obj);
+    }
+    rq->chain_len = 0;
+}
+
+/* --- set-up ------------------------------------------------------------------------------------------------ */
+
+static void rxbuf_init(struct vbn_pool *pool, struct vbn_pool_obj *obj)
+{
+    struct vbn_rxbuf *buf = (struct vbn_rxbuf *)obj;
+
+    buf->ctx = pool->ctx;
+    buf->comp.done = rx_done;
+    buf->sge = (struct ibv_sge){
+        .addr = (uintptr_t)obj->buf, .length = (uint32_t)pool->buf_size, .lkey = obj->lkey};
+    buf->wr = (struct ibv_recv_wr){
+        .wr_id = (uintptr_t)&buf->comp, .sg_list = &buf->sge, .num_sge = 1};
+}
+
+/* The device's word on its limit may be too good: a smaller queue is tried. */
+static void make_srq(vbn_context_t *ctx)
+{
+    uint32_t depth = (uint32_t)vbn_min(ctx->rx.max, ctx->device.max_srq_wr);
+
+    for (; depth >= 2 * VBN_RX_SLACK && !ctx->rx.shared.srq; depth /= 2) {
+        struct ibv_srq_init_attr init = {.attr = {.max_wr = depth, .max_sge = 1}};
+
+        ctx->rx.shared.srq = ibv_create_srq(ctx->device.pd, &init);
+        if (ctx->rx.shared.srq)
+            ctx->rx.max = depth;
+    }
+}
+
+int vbn_rx_init(vbn_context_t *ctx, struct vbn_error *err)
+{
+    struct vbn_rx *rx = &ctx->rx;
+    size_t buf_size = sizeof(struct vbn_wire_hdr) + ctx->max_am_len;
+    uint64_t half = vbn_mem_lock_limit() / 4 / buf_size; /* the other half of what pools may pin */
+    uint64_t cq_half = vbn_min(ctx->opts.cq_size, ctx->device.max_cqe) / 2;
+
+    rx->max = (uint32_t)vbn_min(vbn_min(ctx->opts.srq_depth, half), cq_half);
+    vbn_pool_init(&rx->pool, ctx, sizeof(struct vbn_rxbuf), buf_size, rx->max, rxbuf_init);
+    if (rx->max < 2 * VBN_RX_SLACK || vbn_pool_reserve(&rx->pool, 2 * VBN_RX_SLACK))
+        return vbn_error_set(
+            err, VBN_ERR_MEMLOCK,
+            "the locked-memory limit (RLIMIT_MEMLOCK) is %llu KiB, the smallest pools need %zu KiB; "
+            "raise it: `ulimit -l unlimited`, or memlock in /etc/security/limits.conf and in the "
+            "job launcher's service, or set a smaller eager_limit",
+            (unsigned long long)vbn_mem_lock_limit() / 1024,
+            8 * VBN_RX_SLACK * buf_size / 1024);
+    if (ctx->device.has_srq && ctx->opts.use_srq)
+        make_srq(ctx);
+    return VBN_OK;
+}
+
+void vbn_rx_fini(vbn_context_t *ctx)
+{
+    if (ctx->rx.shared.srq)
+        ibv_destroy_srq(ctx->rx.shared.srq);
+    vbn_pool_fini(&ctx->rx.pool);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The receiving side.
+ *
+ * Operation. Buffers wait in the shared receive queue, or in a queue of the connection's own where
+ * the device has no shared one. A message is checked, counted and handed to its handler.
+ * Buffer ownership. The pool, then the queue, then (from its completion until the handler returned)
+ * this file, then the queue's refill chain, which is posted as one list.
+ * Errors. A message that breaks the wire format or the credits ends its connection.
+ */
+#ifndef VBN_RX_H
+#define VBN_RX_H
+
+#include "pool.h"
+
+struct vbn_conn;
+
+struct vbn_rxbuf {
+    struct vbn_pool_obj obj;
+    struct vbn_comp comp;
+    vbn_context_t *ctx;
+    struct ibv_sge sge;
+    struct ibv_recv_wr wr;
+};
+
+/* A receive queue: shared by all (srq) or of one queue pair (qp). */
+struct vbn_rq {
+    struct ibv_srq *srq;
+    struct ibv_qp *qp;
+    struct vbn_rxbuf *chain; /* to be posted */
+    uint32_t chain_len;
+    uint32_t posted; /* with the device */
+    uint32_t target; /* buffers that belong here, posted, chained or in a handler's hands */
+};
+
+struct vbn_rx {
+    struct vbn_pool pool;
+    struct vbn_rq shared; /* srq NULL: the device has none, or it is not wanted */
+    uint32_t granted;     /* sum of the windows of all connections on the shared queue */
+    uint32_t max;         /* buffers of the shared queue at most */
+};
+
+/* Buffers beyond the windows, so that refilling in lists never eats into what was granted. */
+#define VBN_RX_SLACK 16u
+
+int vbn_rx_init(vbn_context_t *ctx, struct vbn_error *err);
+void vbn_rx_fini(vbn_context_t *ctx);
+
+/*
+ * Reserves receive buffers for a new connection: a window of at least VBN_WINDOW_MIN that the peer
+ * can be granted, or 0 where memory is short. Give back by vbn_rx_ungrant().
+ */
+uint16_t vbn_rx_grant(vbn_context_t *ctx);
+void vbn_rx_ungrant(vbn_context_t *ctx, uint16_t window);
+
+/* Fills the own receive queue of CONN's new queue pair for its window; not for shared ones. */
+int vbn_rx_attach(struct vbn_conn *conn);
+
+/* Takes back what the own receive queue of CONN has not posted; its queue pair is gone. */
+void vbn_rx_detach(struct vbn_conn *conn);
+
+#endif

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tx.h"
+#include "context.h"
+#include "error.h"
+#include "rma.h"
+
+#include <string.h>
+
+/* --- messages: references ------------------------------------------------------------------------ */
+
+static inline struct vbn_msg *msg_of(struct vbn_tx *tx)
+{
+    return vbn_container_of(tx, struct vbn_msg, tx);
+}
+
+static inline void msg_unref(struct vbn_msg *msg)
+{
+    vbn_endpoint_t *ep = msg->tx.ep;
+
+    assert(msg->refs > 0);
+    if (--msg->refs == 0) {
+        ep->msgs_out--;
+        vbn_pool_put(&ep->ctx->msgs, &msg->tx.obj);
+    }
+}
+
+static void msg_retired(struct vbn_wr *wr, int status)
+{
+    struct vbn_msg *msg = vbn_container_of(wr, struct vbn_msg, tx.wr);
+
+    (void)status; /* a failure has reached the connection by its completion */
+    if (msg->lazy) {
+        msg->lazy = false;
+        msg->tx.ep->ctx->lazy--;
+    }
+    msg_unref(msg);
+}
+
+/* --- posting -------------------------------------------------------------------------------------- */
+
+static inline bool can_post(const vbn_endpoint_t *ep, const struct vbn_tx *tx)
+{
+    const struct vbn_conn *conn = ep->conn;
+
+    if (vbn_unlikely(!conn || !conn->peer_ready || !vbn_qp_has_room(&conn->q)))
+        return false;
+    return tx->kind != VBN_TX_AM || vbn_flow_may_send(&conn->flow);
+}
+
+/*
+ * Asks for a completion once a period, and earlier where too many buffers of the pool would wait
+ * for one. What is sent inline waits only for the peer's acknowledgement.
+ */
+static inline void post_msg(struct vbn_conn *conn, struct vbn_msg *msg)
+{
+    vbn_context_t *ctx = conn->ctx;
+    uint32_t bytes = (uint32_t)sizeof(struct vbn_wire_hdr) + msg->len;
+    bool inlined = bytes <= ctx->device.max_inline;
+    bool signaled = conn->q.unsignaled + 1 >= ctx->opts.signal_period ||
+                    (!inlined && ctx->lazy >= ctx->lazy_max);
+    struct ibv_sge sge = {
+        .addr = (uintptr_t)msg->tx.obj.buf, .length = bytes, .lkey = msg->tx.obj.lkey};
+    struct ibv_send_wr swr = {
+        .sg_list = &sge,
+        .num_sge = 1,
+        .opcode = IBV_WR_SEND,
+        .send_flags = (inlined ? IBV_SEND_INLINE : 0u) | (signaled ? IBV_SEND_SIGNALED : 0u),
+    };
+    struct vbn_wire_hdr hdr = {
+        .type = VBN_WIRE_AM,
+        .id = msg->id,
+        .credits = vbn_flow_sent(&conn->flow),
+        .len = msg->len,
+        .seq = msg->seq,
+        .ack = conn->ep->rx_next,
+    };
+    bool held = signaled || !inlined;
+
+    vbn_wire_hdr_write(msg->tx.obj.buf, &hdr);
+    if (held) {
+        msg->refs++;
+        msg->lazy = !signaled;
+        ctx->lazy += msg->lazy;
+    }
+    if (vbn_unlikely(!vbn_qp_post(conn, &swr, held ? &msg->tx.wr : NULL)) && held)
+        msg_retired(&msg->tx.wr, VBN_ERR_PEER_LOST);
+}
+
+static inline void post(vbn_endpoint_t *ep, struct vbn_tx *tx)
+{
+    if (vbn_likely(tx->kind == VBN_TX_AM)) {
+        struct vbn_msg *msg = msg_of(tx);
+        vbn_context_t *ctx = ep->ctx;
+
+        msg->seq = ep->tx_next++;
+        STAILQ_INSERT_TAIL(&ep->unacked, tx, entry);
+        ctx->counters.tx_msgs++;
+        ctx->counters.tx_bytes += msg->len;
+        post_msg(ep->conn, msg);
+    } else if (!vbn_rma_post(ep->conn, tx)) {
+        STAILQ_INSERT_HEAD(&ep->queue, tx, entry); /* ends with the endpoint */
+    }
+}
+
+void vbn_tx_pump(vbn_endpoint_t *ep)
+{
+    struct vbn_tx *tx;
+
+    while ((tx = STAILQ_FIRST(&ep->queue)) && can_post(ep, tx)) {
+        STAILQ_REMOVE_HEAD(&ep->queue, entry);
+        post(ep, tx);
+    }
+}
+
+void vbn_tx_submit(vbn_endpoint_t *ep, struct vbn_tx *tx)
+{
+    if (vbn_likely(STAILQ_EMPTY(&ep->queue) && can_post(ep, tx))) {
+        post(ep, tx);
+        return;
+    }
+    ep->ctx->counters.stalls++;
+    STAILQ_INSERT_TAIL(&ep->queue, tx, entry);
+    if (!ep->conn)
+        vbn_endpoint_want_conn(ep);
+}
+
+/* --- active messages: the caller's side ------------------------------------------------------------- */
+
+/*
+ * One endpoint that cannot send must not take every buffer from the others; and while they are
+ * scarce each still gets two, so that every pair of processes can always get on.
+ */
+static inline bool may_take(const vbn_endpoint_t *ep)
+{
+    const vbn_context_t *ctx = ep->ctx;
+    uint32_t left = ctx->msgs.free_count + (ctx->msgs.max - ctx->msgs.count);
+
+    return ep->msgs_out < 2 || (left > ctx->msgs.max / 8 && ep->msgs_out < 4 * ctx->opts.window);
+}
+
+static inline int msg_get(vbn_endpoint_t *ep, size_t len, struct vbn_msg **out)
+{
+    struct vbn_msg *msg;
+
+    if (vbn_unlikely(ep->state != VBN_EP_OPEN))
+        return ep->status;
+    if (vbn_unlikely(len > ep->ctx->max_am_len))
+        return VBN_ERR_INVALID;
+    if (vbn_unlikely(!may_take(ep)))
+        return VBN_ERR_AGAIN;
+    msg = (struct vbn_msg *)vbn_pool_get(&ep->ctx->msgs);
+    if (vbn_unlikely(!msg))
+        return VBN_ERR_AGAIN;
+    msg->tx.ep = ep;
+    msg->refs = 1;
+    ep->msgs_out++;
+    *out = msg;
+    return VBN_OK;
+}
+
+static inline int msg_send(struct vbn_msg *msg, uint8_t id, size_t len)
+{
+    vbn_endpoint_t *ep = msg->tx.ep;
+
+    if (vbn_unlikely(ep->state != VBN_EP_OPEN))
+        return ep->status;
+    msg->id = id;
+    msg->len = (uint32_t)len;
+    msg->refs++;
+    vbn_tx_submit(ep, &msg->tx);
+    return VBN_OK;
+}
+
+static inline void *payload(struct vbn_msg *msg)
+{
+    return (char *)msg->tx.obj.buf + sizeof(struct vbn_wire_hdr);
+}
+
+int vbn_msg_get(vbn_endpoint_t *ep, size_t len, vbn_msg_t **msg)
+{
+    int rc;
+
+    vbn_lock(ep->ctx);
+    rc = msg_get(ep, len, msg);
+    vbn_unlock(ep->ctx);
+    return rc;
+}
+
+void *vbn_msg_data(vbn_msg_t *msg)
+{
+    return payload(msg);
+}
+
+void *vbn_msg_priv(vbn_msg_t *msg)
+{
+    return msg->priv;
+}
+
+int vbn_msg_send(vbn_msg_t *msg, uint8_t id, size_t len)
+{
+    vbn_context_t *ctx = msg->tx.ep->ctx;
+    int rc;
+
+    if (len > ctx->max_am_len)
+        return VBN_ERR_INVALID;
+    vbn_lock(ctx);
+    rc = msg_send(msg, id, len);
+    vbn_unlock(ctx);
+    return rc;
+}
+
+void vbn_msg_put(vbn_msg_t *msg)
+{
+    vbn_context_t *ctx = msg->tx.ep->ctx;
+
+    vbn_lock(ctx);
+    msg_unref(msg);
+    vbn_unlock(ctx);
+}
+
+int vbn_am_send(vbn_endpoint_t *ep, uint8_t id, const struct iovec *iov, int iovcnt)
+{
+    struct vbn_msg *msg = NULL;
+    size_t len = 0;
+    char *at;
+    int rc;
+
+    for (int i = 0; i < iovcnt; i++)
+        len += iov[i].iov_len;
+    vbn_lock(ep->ctx);
+    rc = msg_get(ep, len, &msg);
+    if (vbn_likely(rc == VBN_OK)) {
+        at = payload(msg);
+        for (int i = 0; i < iovcnt; i++) {
+            memcpy(at, iov[i].iov_base, iov[i].iov_len);
+            at += iov[i].iov_len;
+        }
+        msg_send(msg, id, len);
+        msg_unref(msg);
+    }
+    vbn_unlock(ep->ctx);
+    return rc;
+}
+
+/* --- control messages, acknowledgements, the end ------------------------------------------------------- */
+
+static void ctl_retired(struct vbn_wr *wr, int status)
+{
+    struct vbn_ctl *ctl = vbn_container_of(wr, struct vbn_ctl, wr);
+    struct vbn_conn *conn = wr->conn;
+
+    ctl->busy = false;
+    if (status == VBN_OK && conn->state == VBN_CONN_ESTABLISHED && vbn_flow_ack_due(&conn->flow))
+        vbn_tx_control(conn, VBN_WIRE_ACK);
+}
+
+bool vbn_tx_control(struct vbn_conn *conn, uint8_t wire_type)
+{
+    struct vbn_ctl *ctl = conn->ctl;
+    struct ibv_sge sge = {.addr = (uintptr_t)ctl->obj.buf,
+                          .length = sizeof(struct vbn_wire_hdr),
+                          .lkey = ctl->obj.lkey};
+    struct ibv_send_wr swr = {
+        .sg_list = &sge,
+        .num_sge = 1,
+        .opcode = IBV_WR_SEND,
+        .send_flags = IBV_SEND_SIGNALED |
+                      (conn->ctx->device.max_inline >= sge.length ? IBV_SEND_INLINE : 0u),
+    };
+    struct vbn_wire_hdr hdr = {.type = wire_type, .seq = conn->ep->tx_next, .ack = conn->ep->rx_next};
+
+    if (ctl->busy || conn->state != VBN_CONN_ESTABLISHED || !conn->peer_ready ||
+        !vbn_flow_may_ack(&conn->flow) || !vbn_qp_has_room(&conn->q))
+        return false;
+    hdr.credits = vbn_flow_sent(&conn->flow);
+    vbn_wire_hdr_write(ctl->obj.buf, &hdr);
+    ctl->busy = vbn_qp_post(conn, &swr, &ctl->wr);
+    conn->ctx->counters.acks_sent++;
+    return true;
+}
+
+bool vbn_tx_acked(vbn_endpoint_t *ep, uint32_t ack)
+{
+    struct vbn_tx *tx;
+
+    if (vbn_unlikely(ack - ep->tx_acked > ep->tx_next - ep->tx_acked))
+        return false;
+    ep->tx_acked = ack;
+    while ((tx = STAILQ_FIRST(&ep->unacked)) && vbn_seq_before(msg_of(tx)->seq, ack)) {
+        STAILQ_REMOVE_HEAD(&ep->unacked, entry);
+        msg_unref(msg_of(tx));
+    }
+    return true;
+}
+
+void vbn_tx_abort(vbn_endpoint_t *ep, int status)
+{
+    struct vbn_tx *tx;
+
+    STAILQ_CONCAT(&ep->unacked, &ep->queue);
+    while ((tx = STAILQ_FIRST(&ep->unacked))) {
+        STAILQ_REMOVE_HEAD(&ep->unacked, entry);
+        if (tx->kind == VBN_TX_AM) {
+            msg_unref(msg_of(tx));
+        } else {
+            vbn_rma_abort(tx, status);
+        }
+    }
+}
+
+/* --- pools ---------------------------------------------------------------------------------------------- */
+
+static void msg_init(struct vbn_pool *pool, struct vbn_pool_obj *obj)
+{
+    struct vbn_msg *msg = (struct vbn_msg *)obj;
+
+    (void)pool;
+    msg->tx.kind = VBN_TX_AM;
+    vbn_wr_init(&msg->tx.wr, msg_retired);
+}
+
+static void ctl_init(struct vbn_pool *pool, struct vbn_pool_obj *obj)
+{
+    (void)pool;
+    vbn_wr_init(&((struct vbn_ctl *)obj)->wr, ctl_retired);
+}
+
+int vbn_tx_init(vbn_context_t *ctx, struct vbn_error *err)
+{
+    const struct vbn_options *o = &ctx->opts;
+    size_t buf_size = sizeof(struct vbn_wire_hdr) + ctx->max_am_len;
+    uint64_t half = vbn_mem_lock_limit() / 4 / buf_size; /* half of what pools may pin */
+    uint32_t max = (uint32_t)vbn_min(o->tx_buffers, half);
+
+    vbn_pool_init(&ctx->msgs, ctx, sizeof(struct vbn_msg) + o->msg_priv_size, buf_size, max,
+                  msg_init);
+    vbn_pool_init(&ctx->ctls, ctx, sizeof(struct vbn_ctl), sizeof(struct vbn_wire_hdr), UINT32_MAX,
+                  ctl_init);
+    ctx->lazy_max = max / 4;
+    if (max < 16 || vbn_pool_reserve(&ctx->msgs, 16) || vbn_pool_reserve(&ctx->ctls, 16))
+        return vbn_error_set(err, VBN_ERR_MEMLOCK,
+                             "the locked-memory limit (RLIMIT_MEMLOCK) is %llu KiB, too small for "
+                             "the smallest pools; raise it: `ulimit -l unlimited`, or memlock in "
+                             "/etc/security/limits.conf and in the job launcher's service, or set a "
+                             "smaller eager_limit",
+                             (unsigned long long)vbn_mem_lock_limit() / 1024);
+    return VBN_OK;
+}
+
+void vbn_tx_fini(vbn_context_t *ctx)
+{
+    vbn_pool_fini(&ctx->msgs);
+    vbn_pool_fini(&ctx->ctls);
+}

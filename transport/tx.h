@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The sending side: the queue of requests that puts and gets (rma.c) share, messages, control messages.
+ *
+ * Operation. A request (vbn_tx) joins its endpoint's queue; vbn_tx_pump() posts from the head as
+ * long as the connection, its credits and its send queue allow, in the caller's order. Where nothing
+ * is in the way it is posted at once.
+ * Buffer ownership. A message is kept by up to three holders, counted in `refs`: the caller, until
+ * vbn_msg_put(); the endpoint, from vbn_msg_send() until the peer acknowledged it; the send queue,
+ * from posting until its completion (not for what was sent inline, which the device copied). It goes
+ * back to the pool when the last lets go.
+ * Errors. A failed request means a failed queue pair: the connection is told, and its end ends the
+ * requests.
+ */
+#ifndef VBN_TX_H
+#define VBN_TX_H
+
+#include "pool.h"
+
+struct vbn_conn;
+
+/* One work request on a send queue. Every request that has a completion embeds one. */
+struct vbn_wr {
+    struct vbn_comp comp; /* first: wr_id points here */
+    struct vbn_conn *conn;
+    uint32_t slot; /* position in the send queue's ring */
+    void (*retired)(struct vbn_wr *wr, int status);
+};
+
+/* Sets what happens when WR's slot is freed. */
+void vbn_wr_init(struct vbn_wr *wr, void (*retired)(struct vbn_wr *wr, int status));
+
+/* What waits in an endpoint's queue. */
+struct vbn_tx {
+    struct vbn_pool_obj obj;
+    STAILQ_ENTRY(vbn_tx) entry; /* in the endpoint's queue, then in its list of unacknowledged */
+    struct vbn_wr wr;
+    vbn_endpoint_t *ep;
+    enum { VBN_TX_AM, VBN_TX_PUT, VBN_TX_GET } kind;
+};
+STAILQ_HEAD(vbn_tx_list, vbn_tx);
+
+struct vbn_msg {
+    struct vbn_tx tx; /* first */
+    uint32_t len;     /* bytes of payload */
+    uint32_t seq;
+    uint8_t id;
+    uint8_t refs;
+    bool lazy; /* posted unsignaled from the buffer: some later completion frees it */
+    _Alignas(16) char priv[];
+};
+
+/* Control messages have no buffer of the pools: each connection has one, one in flight at a time. */
+struct vbn_ctl {
+    struct vbn_pool_obj obj;
+    struct vbn_wr wr;
+    bool busy;
+};
+
+int vbn_tx_init(vbn_context_t *ctx, struct vbn_error *err);
+void vbn_tx_fini(vbn_context_t *ctx);
+
+/* Posts TX at once where nothing is in its way, else queues it and sees to a connection. */
+void vbn_tx_submit(vbn_endpoint_t *ep, struct vbn_tx *tx);
+
+/* Posts what can be posted of EP's queue. */
+void vbn_tx_pump(vbn_endpoint_t *ep);
+
+/* Sends an acknowledgement (or a farewell) on CONN; false: not now. */
+bool vbn_tx_control(struct vbn_conn *conn, uint8_t wire_type);
+
+/* The peer has everything before sequence number ACK. False: it cannot. */
+bool vbn_tx_acked(vbn_endpoint_t *ep, uint32_t ack);
+
+/* Ends every request of EP that is not on a send queue with STATUS. */
+void vbn_tx_abort(vbn_endpoint_t *ep, int status);
+
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reading and writing of private data and address blobs. All of it is set-up, none is data path. */
+#include "wire.h"
+
+static bool buf_size_ok(uint32_t bytes)
+{
+    return bytes >= VBN_BUF_SIZE_MIN && bytes <= VBN_BUF_SIZE_MAX;
+}
+
+static bool versions_ok(uint8_t max, uint8_t min)
+{
+    return min >= 1 && min <= max;
+}
+
+void vbn_wire_hello_write(void *buf, const struct vbn_wire_hello *h)
+{
+    struct vbn_wire_hello le = {
+        .magic = htole32(VBN_WIRE_MAGIC),
+        .version = h->version,
+        .version_min = h->version_min,
+        .src_uid = htole64(h->src_uid),
+        .dst_uid = htole64(h->dst_uid),
+        .job_key = htole64(h->job_key),
+        .session = htole32(h->session),
+        .rx_next = htole32(h->rx_next),
+        .buf_size = htole32(h->buf_size),
+        .credits = htole16(h->credits),
+    };
+    memcpy(buf, &le, sizeof(le));
+}
+
+bool vbn_wire_hello_read(const void *buf, size_t len, struct vbn_wire_hello *h)
+{
+    if (!buf || len < sizeof(*h))
+        return false;
+    memcpy(h, buf, sizeof(*h));
+    h->magic = le32toh(h->magic);
+    h->src_uid = le64toh(h->src_uid);
+    h->dst_uid = le64toh(h->dst_uid);
+    h->job_key = le64toh(h->job_key);
+    h->session = le32toh(h->session);
+    h->rx_next = le32toh(h->rx_next);
+    h->buf_size = le32toh(h->buf_size);
+    h->credits = le16toh(h->credits);
+    if (h->magic != VBN_WIRE_MAGIC || !versions_ok(h->version, h->version_min))
+        return false;
+    if (h->version_min > VBN_WIRE_VERSION)
+        return true; /* only the range is known to mean anything */
+    return h->src_uid != 0 && buf_size_ok(h->buf_size) && h->credits >= VBN_WINDOW_MIN &&
+           h->credits <= VBN_WINDOW_MAX;
+}
+
+void vbn_wire_refusal_write(void *buf, const struct vbn_wire_refusal *r)
+{
+    struct vbn_wire_refusal le = {
+        .magic = htole32(VBN_WIRE_MAGIC),
+        .version = r->version,
+        .version_min = r->version_min,
+        .reason = r->reason,
+        .uid = htole64(r->uid),
+    };
+    memcpy(buf, &le, sizeof(le));
+}
+
+bool vbn_wire_refusal_read(const void *buf, size_t len, struct vbn_wire_refusal *r)
+{
+    if (!buf || len < sizeof(*r))
+        return false;
+    memcpy(r, buf, sizeof(*r));
+    r->magic = le32toh(r->magic);
+    r->uid = le64toh(r->uid);
+    return r->magic == VBN_WIRE_MAGIC && versions_ok(r->version, r->version_min);
+}
+
+const char *vbn_wire_reason_str(uint8_t reason)
+{
+    switch (reason) {
+    case VBN_REASON_CROSSED:
+        return "both sides connected at once";
+    case VBN_REASON_VERSION:
+        return "no wire version in common";
+    case VBN_REASON_STRANGER:
+        return "the request was meant for another context or job";
+    case VBN_REASON_BUSY:
+        return "the peer has no resources for another connection";
+    case VBN_REASON_CLOSED:
+        return "the peer has closed";
+    case VBN_REASON_SIZES:
+        return "the peers' eager limits differ";
+    case VBN_REASON_MALFORMED:
+        return "the request was malformed";
+    default:
+        return "unknown reason";
+    }
+}
+
+uint8_t vbn_wire_version_common(uint8_t max_a, uint8_t min_a, uint8_t max_b, uint8_t min_b)
+{
+    uint8_t max = max_a < max_b ? max_a : max_b;
+    uint8_t min = min_a > min_b ? min_a : min_b;
+
+    return max >= min ? max : 0;
+}
+
+size_t vbn_wire_address_len(const struct vbn_wire_address *a)
+{
+    return offsetof(struct vbn_wire_address, addrs) + a->count * sizeof(a->addrs[0]);
+}
+
+void vbn_wire_address_write(void *buf, const struct vbn_wire_address *a)
+{
+    struct vbn_wire_address le = {
+        .magic = htole32(VBN_WIRE_MAGIC),
+        .version = a->version,
+        .version_min = a->version_min,
+        .count = a->count,
+        .uid = htole64(a->uid),
+        .job_key = htole64(a->job_key),
+        .buf_size = htole32(a->buf_size),
+    };
+    for (unsigned i = 0; i < a->count; i++) {
+        le.addrs[i].family = a->addrs[i].family;
+        le.addrs[i].port = htole16(a->addrs[i].port);
+        memcpy(le.addrs[i].ip, a->addrs[i].ip, sizeof(le.addrs[i].ip));
+    }
+    memcpy(buf, &le, vbn_wire_address_len(a));
+}
+
+bool vbn_wire_address_read(const void *buf, size_t len, struct vbn_wire_address *a)
+{
+    const size_t head = offsetof(struct vbn_wire_address, addrs);
+
+    memset(a, 0, sizeof(*a));
+    if (!buf || len < head)
+        return false;
+    memcpy(a, buf, head);
+    a->magic = le32toh(a->magic);
+    a->uid = le64toh(a->uid);
+    a->job_key = le64toh(a->job_key);
+    a->buf_size = le32toh(a->buf_size);
+    if (a->magic != VBN_WIRE_MAGIC || !versions_ok(a->version, a->version_min))
+        return false;
+    if (a->version_min > VBN_WIRE_VERSION) {
+        a->count = 0;
+        return true;
+    }
+    if (a->uid == 0 || !buf_size_ok(a->buf_size) || a->count == 0 ||
+        a->count > VBN_WIRE_ADDRS_MAX || len < vbn_wire_address_len(a))
+        return false;
+    memcpy(a->addrs, (const char *)buf + head, a->count * sizeof(a->addrs[0]));
+    for (unsigned i = 0; i < a->count; i++) {
+        a->addrs[i].port = le16toh(a->addrs[i].port);
+        if ((a->addrs[i].family != 4 && a->addrs[i].family != 6) || a->addrs[i].port == 0)
+            return false;
+    }
+    return true;
+}

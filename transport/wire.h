@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every byte that Verbena puts on the wire, and nothing else. Little-endian throughout.
+ * Nothing here is trusted: the parse functions are the only readers of a peer's bytes, and what
+ * they return is in range. doc/wire.md describes the same in prose.
+ */
+#ifndef VBN_WIRE_H
+#define VBN_WIRE_H
+
+#include <endian.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define VBN_WIRE_VERSION     1 /* highest version that this code speaks */
+#define VBN_WIRE_VERSION_MIN 1 /* lowest */
+#define VBN_WIRE_MAGIC       0x314e4256u /* "VBN1" in memory */
+
+/* --- messages ------------------------------------------------------------------------------- */
+
+enum vbn_wire_type {
+    VBN_WIRE_AM = 1,  /* an active message: has a sequence number of its own */
+    VBN_WIRE_ACK = 2, /* only what the header carries */
+    VBN_WIRE_BYE = 3, /* the sender has closed; nothing follows */
+};
+
+/*
+ * At the head of every message. `credits` is the sum of all receive buffers ever granted on this
+ * connection, `ack` the next sequence number expected: both absolute, so that repeating them does
+ * no harm. `seq` is the message's number, or for the other types the next one to be used.
+ */
+struct vbn_wire_hdr {
+    uint8_t type;
+    uint8_t id; /* handler of an active message, else 0 */
+    uint16_t credits;
+    uint32_t len; /* bytes of payload after the header */
+    uint32_t seq;
+    uint32_t ack;
+};
+_Static_assert(sizeof(struct vbn_wire_hdr) == 16, "wire header");
+
+static inline void vbn_wire_hdr_write(void *buf, const struct vbn_wire_hdr *h)
+{
+    struct vbn_wire_hdr le = {
+        .type = h->type,
+        .id = h->id,
+        .credits = htole16(h->credits),
+        .len = htole32(h->len),
+        .seq = htole32(h->seq),
+        .ack = htole32(h->ack),
+    };
+    memcpy(buf, &le, sizeof(le));
+}
+
+/* Reads a header from a message of BYTE_LEN bytes. False: malformed. */
+static inline bool vbn_wire_hdr_read(const void *buf, size_t byte_len, struct vbn_wire_hdr *h)
+{
+    if (byte_len < sizeof(*h))
+        return false;
+    memcpy(h, buf, sizeof(*h));
+    h->credits = le16toh(h->credits);
+    h->len = le32toh(h->len);
+    h->seq = le32toh(h->seq);
+    h->ack = le32toh(h->ack);
+    if (h->len != byte_len - sizeof(*h))
+        return false;
+    if (h->type == VBN_WIRE_AM)
+        return true;
+    return (h->type == VBN_WIRE_ACK || h->type == VBN_WIRE_BYE) && h->len == 0 && h->id == 0;
+}
+
+/* --- private data of connection requests and replies ------------------------------------------ */
+
+/* Who connects to whom, and what it can take. 56 bytes is all that InfiniBand's REQ leaves. */
+struct vbn_wire_hello {
+    uint32_t magic;
+    uint8_t version, version_min; /* range offered; in a reply both are the version chosen */
+    uint8_t reserved[2];
+    uint64_t src_uid, dst_uid; /* contexts */
+    uint64_t job_key;
+    uint32_t session;  /* counts the connections between these two contexts */
+    uint32_t rx_next;  /* next sequence number that the sender of this expects */
+    uint32_t buf_size; /* bytes of a receive buffer, header included */
+    uint16_t credits;  /* receive buffers granted from the start */
+    uint16_t reserved2;
+    uint32_t reserved3[2];
+};
+_Static_assert(sizeof(struct vbn_wire_hello) == 56, "private data of a request");
+
+enum vbn_wire_reason {
+    VBN_REASON_CROSSED = 1, /* both connected at once, and the other request goes on */
+    VBN_REASON_VERSION = 2,
+    VBN_REASON_STRANGER = 3, /* meant for another context, or another job's key */
+    VBN_REASON_BUSY = 4,     /* no resources now: try later */
+    VBN_REASON_CLOSED = 5,
+    VBN_REASON_SIZES = 6, /* buffer sizes that cannot work together */
+    VBN_REASON_MALFORMED = 7,
+};
+
+/* Private data of a rejection. */
+struct vbn_wire_refusal {
+    uint32_t magic;
+    uint8_t version, version_min; /* range that the refusing side speaks */
+    uint8_t reason;
+    uint8_t reserved;
+    uint64_t uid; /* of the refusing context */
+};
+_Static_assert(sizeof(struct vbn_wire_refusal) == 16, "private data of a rejection");
+
+void vbn_wire_hello_write(void *buf, const struct vbn_wire_hello *h);
+
+/*
+ * Reads private data of LEN bytes (the fabric may have padded it). False: not ours, or values that
+ * cannot be. The version range is read even of a version we do not speak: that layout is fixed.
+ */
+bool vbn_wire_hello_read(const void *buf, size_t len, struct vbn_wire_hello *h);
+
+void vbn_wire_refusal_write(void *buf, const struct vbn_wire_refusal *r);
+bool vbn_wire_refusal_read(const void *buf, size_t len, struct vbn_wire_refusal *r);
+const char *vbn_wire_reason_str(uint8_t reason);
+
+/* The highest version in both ranges, or 0. */
+uint8_t vbn_wire_version_common(uint8_t max_a, uint8_t min_a, uint8_t max_b, uint8_t min_b);
+
+/* --- address blobs ---------------------------------------------------------------------------- */
+
+#define VBN_WIRE_ADDRS_MAX 4
+
+struct vbn_wire_sockaddr {
+    uint8_t family; /* 4 or 6 */
+    uint8_t reserved;
+    uint16_t port;
+    uint8_t ip[16]; /* network order; IPv4 in the first four bytes */
+};
+_Static_assert(sizeof(struct vbn_wire_sockaddr) == 20, "address entry");
+
+/* What vbn_address() hands out. */
+struct vbn_wire_address {
+    uint32_t magic;
+    uint8_t version, version_min;
+    uint8_t count; /* of addrs in use */
+    uint8_t reserved;
+    uint64_t uid;
+    uint64_t job_key;
+    uint32_t buf_size;
+    uint32_t reserved2;
+    struct vbn_wire_sockaddr addrs[VBN_WIRE_ADDRS_MAX];
+};
+_Static_assert(sizeof(struct vbn_wire_address) == 32 + 20 * VBN_WIRE_ADDRS_MAX, "address blob");
+
+/* Bytes that a blob with A->count addresses takes. */
+size_t vbn_wire_address_len(const struct vbn_wire_address *a);
+void vbn_wire_address_write(void *buf, const struct vbn_wire_address *a);
+bool vbn_wire_address_read(const void *buf, size_t len, struct vbn_wire_address *a);
+
+/* --- limits that both sides rely on ----------------------------------------------------------- */
+
+#define VBN_WINDOW_MIN   4     /* credits: one is kept for acknowledgements */
+#define VBN_WINDOW_MAX   16384 /* differences of 16-bit counters stay unambiguous */
+#define VBN_BUF_SIZE_MIN 256
+#define VBN_BUF_SIZE_MAX (1u << 20)
+
+#endif
