@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The libraries: libibverbs and librdmacm (required), cmocka (unit tests).
+# The libraries: libibverbs, librdmacm and uthash (required), cmocka (unit tests).
 
 # VBN_CHECK_VERBS
 # Sets VERBS_CFLAGS and VERBS_LIBS, or stops with the package to install.
@@ -8,6 +8,8 @@ AC_DEFUN([VBN_CHECK_VERBS], [
         [AC_MSG_ERROR([libibverbs was not found; install its development files (Debian package: libibverbs-dev)])])
     PKG_CHECK_MODULES([RDMACM], [librdmacm], [],
         [AC_MSG_ERROR([librdmacm was not found; install its development files (Debian package: librdmacm-dev)])])
+    AC_CHECK_HEADER([uthash.h], [],
+        [AC_MSG_ERROR([uthash.h was not found; install it (Debian package: uthash-dev)])])
     VERBS_CFLAGS="$IBVERBS_CFLAGS $RDMACM_CFLAGS"
     VERBS_LIBS="$RDMACM_LIBS $IBVERBS_LIBS"
     VBN_VERBS_SUMMARY="libibverbs $($PKG_CONFIG --modversion libibverbs), librdmacm $($PKG_CONFIG --modversion librdmacm)"

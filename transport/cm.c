@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BACKLOG              1024
+#define BACKLOG               1024
 #define CM_REJECT_BY_CONSUMER 28 /* InfiniBand 12.6.7.2 */
 
 /* What an event says, copied so that it can be acknowledged first. */
@@ -23,7 +23,8 @@ struct cm_event {
     uint8_t read_in, read_out;
 };
 
-/* --- private data ------------------------------------------------------------------------------------ */
+/* --- private data
+ * ------------------------------------------------------------------------------------ */
 
 void vbn_cm_hello(const struct vbn_conn *conn, uint8_t version, uint8_t version_min, void *buf)
 {
@@ -62,7 +63,8 @@ static void refuse(vbn_context_t *ctx, struct rdma_cm_id *id, uint8_t reason)
     rdma_destroy_id(id);
 }
 
-/* --- a peer's request ---------------------------------------------------------------------------------- */
+/* --- a peer's request
+ * ---------------------------------------------------------------------------------- */
 
 static uint8_t check_request(const vbn_context_t *ctx, const struct vbn_wire_hello *h, bool read_ok)
 {
@@ -136,7 +138,9 @@ static void take_request(vbn_context_t *ctx, const struct cm_event *ev)
     vbn_conn_event(conn, VBN_EV_ACCEPT);
 }
 
-/* --- events ----------------------------------------------------------------------------------------------- */
+/* --- events
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static void answered(struct vbn_conn *conn, const struct cm_event *ev, enum vbn_conn_event event)
 {
@@ -235,21 +239,24 @@ int vbn_cm_poll(vbn_context_t *ctx)
     return n;
 }
 
-/* --- set-up --------------------------------------------------------------------------------------------------- */
+/* --- set-up
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 int vbn_cm_open(vbn_context_t *ctx, struct vbn_error *err)
 {
     ctx->cm.channel = rdma_create_event_channel();
     if (!ctx->cm.channel)
-        return vbn_error_set(err, VBN_ERR_NO_DEVICE,
-                             "rdma_cm cannot be used (%s): no RDMA device, or /dev/infiniband/rdma_cm "
-                             "is missing or not accessible; `modprobe rdma_ucm`, and load the "
-                             "adapter's driver (soft-RoCE: `modprobe rdma_rxe; rdma link add rxe0 "
-                             "type rxe netdev NETDEV`)",
-                             strerror(errno));
+        return vbn_error_set(
+            err, VBN_ERR_NO_DEVICE,
+            "rdma_cm cannot be used (%s): no RDMA device, or /dev/infiniband/rdma_cm "
+            "is missing or not accessible; `modprobe rdma_ucm`, and load the "
+            "adapter's driver (soft-RoCE: `modprobe rdma_rxe; rdma link add rxe0 "
+            "type rxe netdev NETDEV`)",
+            strerror(errno));
     if (fcntl(ctx->cm.channel->fd, F_SETFL, fcntl(ctx->cm.channel->fd, F_GETFL) | O_NONBLOCK))
-        return vbn_error_set(err, VBN_ERR_DEVICE, "rdma_cm's channel cannot be made nonblocking (%s)",
-                             strerror(errno));
+        return vbn_error_set(err, VBN_ERR_DEVICE,
+                             "rdma_cm's channel cannot be made nonblocking (%s)", strerror(errno));
     return VBN_OK;
 }
 
@@ -282,8 +289,7 @@ int vbn_cm_listen(vbn_context_t *ctx, struct vbn_error *err)
 
         if (rc)
             return vbn_error_set(err, VBN_ERR_DEVICE, "device %s: cannot listen on %s (%s)",
-                                 dev->name,
-                                 vbn_netif_text(&dev->addrs[i].addr, text, sizeof(text)),
+                                 dev->name, vbn_netif_text(&dev->addrs[i].addr, text, sizeof(text)),
                                  strerror(rc));
     }
     return VBN_OK;

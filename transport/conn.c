@@ -40,7 +40,8 @@ const char *vbn_conn_state_str(enum vbn_conn_state state)
     return state_names[state];
 }
 
-/* --- actions ------------------------------------------------------------------------------------------- */
+/* --- actions
+ * ------------------------------------------------------------------------------------------- */
 
 static void set_deadline(struct vbn_conn *conn, uint64_t ns);
 
@@ -113,8 +114,8 @@ static void act_connect(struct vbn_conn *conn)
 
     if (!prepare(conn))
         return;
-    vbn_cm_hello(conn, (uint8_t)conn->ctx->opts.wire_version, vbn_options_version_min(&conn->ctx->opts),
-                 hello);
+    vbn_cm_hello(conn, (uint8_t)conn->ctx->opts.wire_version,
+                 vbn_options_version_min(&conn->ctx->opts), hello);
     param = conn_param(conn, hello);
     if (rdma_connect(conn->id, &param))
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "rdma_connect: %s", strerror(errno));
@@ -124,8 +125,8 @@ static void act_accept(struct vbn_conn *conn)
 {
     const vbn_context_t *ctx = conn->ctx;
     uint8_t version = vbn_wire_version_common((uint8_t)ctx->opts.wire_version,
-                                              vbn_options_version_min(&ctx->opts), conn->hello.version,
-                                              conn->hello.version_min);
+                                              vbn_options_version_min(&ctx->opts),
+                                              conn->hello.version, conn->hello.version_min);
     char hello[sizeof(struct vbn_wire_hello)];
     struct rdma_conn_param param;
 
@@ -154,7 +155,8 @@ static void act_answered(struct vbn_conn *conn)
     const struct vbn_wire_hello *h = &conn->hello;
     const vbn_context_t *ctx = conn->ctx;
 
-    if (h->src_uid != conn->ep->uid || h->dst_uid != ctx->uid || h->version > ctx->opts.wire_version)
+    if (h->src_uid != conn->ep->uid || h->dst_uid != ctx->uid ||
+        h->version > ctx->opts.wire_version)
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "the answer is not from the peer that was asked");
     else if (vbn_qp_connect(conn, conn->read_in, conn->read_out))
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "cannot ready the queue pair: %s", strerror(errno));
@@ -201,7 +203,8 @@ static void act_attempt_over(struct vbn_conn *conn)
     vbn_endpoint_attempt_failed(conn->ep, conn);
 }
 
-/* --- the table ------------------------------------------------------------------------------------------- */
+/* --- the table
+ * ------------------------------------------------------------------------------------------- */
 
 struct step {
     enum vbn_conn_state next; /* NEW, which nothing leads to: an event that cannot come here */
@@ -324,6 +327,8 @@ void vbn_conn_event(struct vbn_conn *conn, enum vbn_conn_event event)
         vbn_log(conn->ctx, VBN_LOG_ERROR, "connection to %s: event %d cannot come in state %s",
                 conn->ep->name, (int)event, state_names[conn->state]);
         assert(!"impossible event");
+        if (event != VBN_EV_CM_ERROR && table[conn->state][VBN_EV_CM_ERROR].next != VBN_CONN_NEW)
+            vbn_conn_fail(conn, VBN_EV_CM_ERROR, "an event came that cannot come");
         return;
     }
     if (step->next != conn->state)
@@ -352,7 +357,9 @@ void vbn_conn_check_drained(struct vbn_conn *conn)
         vbn_conn_event(conn, VBN_EV_DRAINED);
 }
 
-/* --- life -------------------------------------------------------------------------------------------------- */
+/* --- life
+ * --------------------------------------------------------------------------------------------------
+ */
 
 static void expired(struct vbn_timer *timer)
 {

@@ -12,7 +12,8 @@
 
 #define MS_NS 1000000u
 
-/* --- opening -------------------------------------------------------------------------------------------- */
+/* --- opening
+ * -------------------------------------------------------------------------------------------- */
 
 static int set_nonblocking(int fd)
 {
@@ -24,8 +25,8 @@ static int set_nonblocking(int fd)
 /* Limits that depend on both the options and the device. */
 static void settle_limits(vbn_context_t *ctx)
 {
-    ctx->max_am_len = (uint32_t)vbn_min(
-        ctx->opts.eager_limit, ctx->device.max_msg_size - sizeof(struct vbn_wire_hdr));
+    ctx->max_am_len = (uint32_t)vbn_min(ctx->opts.eager_limit,
+                                        ctx->device.max_msg_size - sizeof(struct vbn_wire_hdr));
     ctx->opts.signal_period =
         vbn_max(1, vbn_min(ctx->opts.signal_period, ctx->device.sq_depth / 2));
 }
@@ -56,8 +57,9 @@ static int open_all(vbn_context_t *ctx, struct vbn_error *err)
     if (rc)
         return rc;
     if (set_nonblocking(ctx->device.verbs->async_fd))
-        return vbn_error_set(err, VBN_ERR_DEVICE, "device %s: its event descriptor is unusable (%s)",
-                             ctx->device.name, strerror(errno));
+        return vbn_error_set(err, VBN_ERR_DEVICE,
+                             "device %s: its event descriptor is unusable (%s)", ctx->device.name,
+                             strerror(errno));
     settle_limits(ctx);
     rc = open_queues(ctx, err);
     return rc ? rc : vbn_cm_listen(ctx, err);
@@ -109,7 +111,8 @@ int vbn_open(const struct vbn_options *opts, vbn_context_t **out, struct vbn_err
     return VBN_OK;
 }
 
-/* --- what a context tells ---------------------------------------------------------------------------------- */
+/* --- what a context tells
+ * ---------------------------------------------------------------------------------- */
 
 void vbn_query(const vbn_context_t *ctx, struct vbn_attr *attr)
 {
@@ -128,10 +131,13 @@ void vbn_query(const vbn_context_t *ctx, struct vbn_attr *attr)
     memcpy(attr, &full, full.size);
 }
 
-void vbn_counters(const vbn_context_t *ctx, struct vbn_counters *counters)
+void vbn_counters(vbn_context_t *ctx, struct vbn_counters *counters)
 {
-    struct vbn_counters full = ctx->counters;
+    struct vbn_counters full;
 
+    vbn_lock(ctx);
+    full = ctx->counters;
+    vbn_unlock(ctx);
     full.size = vbn_min(counters->size, sizeof(full));
     memcpy(counters, &full, full.size);
 }
@@ -177,7 +183,9 @@ void vbn_am_handler(vbn_context_t *ctx, uint8_t id, vbn_am_fn fn, void *arg)
     vbn_unlock(ctx);
 }
 
-/* --- faults ---------------------------------------------------------------------------------------------------- */
+/* --- faults
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 void vbn_context_fault(vbn_context_t *ctx, const char *what)
 {
@@ -234,7 +242,9 @@ int vbn_async_poll(vbn_context_t *ctx)
     return n;
 }
 
-/* --- closing ------------------------------------------------------------------------------------------------------ */
+/* --- closing
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static size_t still_open(const vbn_context_t *ctx)
 {
@@ -299,8 +309,10 @@ int vbn_close(vbn_context_t *ctx)
             sched_yield();
     vbn_progress(ctx); /* the last callbacks */
     if (left) {
-        vbn_log(ctx, VBN_LOG_WARN, "closing took longer than %llu ms; %zu connections or endpoints "
-                "are dropped", (unsigned long long)ctx->opts.close_timeout_ms, left);
+        vbn_log(ctx, VBN_LOG_WARN,
+                "closing took longer than %llu ms; %zu connections or endpoints "
+                "are dropped",
+                (unsigned long long)ctx->opts.close_timeout_ms, left);
         vbn_lock(ctx);
         abandon(ctx);
         vbn_unlock(ctx);

@@ -36,9 +36,9 @@ struct vbn_context {
 
     pthread_mutex_t mutex;
     atomic_bool progressing;
-    uint32_t polls_left;  /* until the next look at the slow side */
-    bool slow_work;       /* something waits for the slow side: look now */
-    uint32_t connecting;  /* connections on their way */
+    uint32_t polls_left; /* until the next look at the slow side */
+    bool slow_work;      /* something waits for the slow side: look now */
+    uint32_t connecting; /* connections on their way */
     uint64_t next_events_ns, next_acks_ns;
 
     uint64_t uid;

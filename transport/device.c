@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- what is asked for -------------------------------------------------------------------------- */
+/* --- what is asked for --------------------------------------------------------------------------
+ */
 
 struct wanted {
     char name[64]; /* "": any */
@@ -23,7 +24,8 @@ static void parse_wanted(const char *text, struct wanted *w)
     *w = (struct wanted){0};
     if (!text)
         return;
-    snprintf(w->name, sizeof(w->name), "%.*s", (int)(colon ? colon - text : (long)strlen(text)), text);
+    snprintf(w->name, sizeof(w->name), "%.*s", (int)(colon ? colon - text : (long)strlen(text)),
+             text);
     w->port = colon ? (unsigned)strtoul(colon + 1, NULL, 10) : 0;
 }
 
@@ -32,7 +34,8 @@ static bool matches(const struct wanted *w, const char *device, unsigned port)
     return (!w->name[0] || !strcmp(w->name, device)) && (!w->port || w->port == port);
 }
 
-/* --- naming the obstacle ------------------------------------------------------------------------ */
+/* --- naming the obstacle ------------------------------------------------------------------------
+ */
 
 static void list_names(struct ibv_device **list, char *names, size_t len)
 {
@@ -67,10 +70,11 @@ static int explain_port(struct ibv_device *device, const struct wanted *w, struc
     ibv_close_device(verbs);
     vbn_netif_of_port(name, n, netdevs, sizeof(netdevs));
     if (port.state != IBV_PORT_ACTIVE)
-        return vbn_error_set(err, VBN_ERR_NO_DEVICE,
-                             "device %s: port %u is not active (state %s); `ip link set dev %s up`, "
-                             "and check the cable or the subnet manager",
-                             name, n, ibv_port_state_str(port.state), *netdevs ? netdevs : "NETDEV");
+        return vbn_error_set(
+            err, VBN_ERR_NO_DEVICE,
+            "device %s: port %u is not active (state %s); `ip link set dev %s up`, "
+            "and check the cable or the subnet manager",
+            name, n, ibv_port_state_str(port.state), *netdevs ? netdevs : "NETDEV");
     return vbn_error_set(err, VBN_ERR_NO_ADDRESS,
                          "device %s: its netdev %s has no IP address; `ip addr add ADDRESS/LENGTH "
                          "dev %s`",
@@ -111,7 +115,8 @@ static int explain(const vbn_context_t *ctx, const struct wanted *w, struct vbn_
     return rc;
 }
 
-/* --- choosing ------------------------------------------------------------------------------------ */
+/* --- choosing ------------------------------------------------------------------------------------
+ */
 
 static bool port_active(const char *name, unsigned port_num)
 {
@@ -126,8 +131,8 @@ static bool port_active(const char *name, unsigned port_num)
             continue;
         verbs = ibv_open_device(list[i]);
         if (verbs) {
-            active = !ibv_query_port(verbs, (uint8_t)port_num, &port) &&
-                     port.state == IBV_PORT_ACTIVE;
+            active =
+                !ibv_query_port(verbs, (uint8_t)port_num, &port) && port.state == IBV_PORT_ACTIVE;
             ibv_close_device(verbs);
         }
     }
@@ -174,7 +179,8 @@ static int choose(vbn_context_t *ctx, struct vbn_error *err)
     return dev->addr_count ? VBN_OK : explain(ctx, &w, err);
 }
 
-/* --- opening and probing -------------------------------------------------------------------------- */
+/* --- opening and probing
+ * -------------------------------------------------------------------------- */
 
 static int open_by_name(struct vbn_device *dev, struct vbn_error *err)
 {
@@ -199,7 +205,8 @@ static uint64_t rate_of(const struct ibv_port_attr *port)
     static const struct {
         uint8_t code;
         uint32_t mbps;
-    } lane[] = {{1, 2500}, {2, 5000}, {4, 10000}, {8, 10000}, {16, 14000}, {32, 25000}, {64, 50000}, {128, 100000}};
+    } lane[] = {{1, 2500},   {2, 5000},   {4, 10000},  {8, 10000},
+                {16, 14000}, {32, 25000}, {64, 50000}, {128, 100000}};
     static const uint8_t widths[][2] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
     uint64_t mbps = 0, width = 1;
 
@@ -268,10 +275,11 @@ static int probe(vbn_context_t *ctx, struct vbn_error *err)
     }
     ibv_destroy_cq(cq);
     if (!qp)
-        return vbn_error_set(err, VBN_ERR_DEVICE,
-                             "device %s: cannot make an RC queue pair with %u send requests (%s); a "
-                             "smaller sq_depth or a larger locked-memory limit may help",
-                             dev->name, dev->sq_depth, strerror(errno));
+        return vbn_error_set(
+            err, VBN_ERR_DEVICE,
+            "device %s: cannot make an RC queue pair with %u send requests (%s); a "
+            "smaller sq_depth or a larger locked-memory limit may help",
+            dev->name, dev->sq_depth, strerror(errno));
     return VBN_OK;
 }
 

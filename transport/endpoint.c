@@ -11,11 +11,13 @@
 #include <string.h>
 
 #define MS_NS          1000000u
-#define BACKOFF_MS     20u   /* before the second attempt; doubles */
+#define BACKOFF_MS     20u /* before the second attempt; doubles */
 #define BACKOFF_MAX_MS 2000u
 #define CROSSED_MS     2000u /* how long the peer's own request may take to come */
 
-/* --- life ------------------------------------------------------------------------------------------------ */
+/* --- life
+ * ------------------------------------------------------------------------------------------------
+ */
 
 vbn_endpoint_t *vbn_endpoint_find(vbn_context_t *ctx, uint64_t uid)
 {
@@ -58,7 +60,8 @@ static bool unused(const vbn_endpoint_t *ep)
            !ep->rmas_out;
 }
 
-/* --- connecting --------------------------------------------------------------------------------------------- */
+/* --- connecting
+ * --------------------------------------------------------------------------------------------- */
 
 /* Writes the next of the peer's addresses that we have a local address for. */
 static bool next_address(vbn_endpoint_t *ep, union vbn_sockaddr *dst)
@@ -98,8 +101,10 @@ void vbn_endpoint_want_conn(vbn_endpoint_t *ep)
     if (ep->conn || ep->attempt || ep->timer.at_ns || ep->state >= VBN_EP_CLOSED)
         return;
     if (!ep->addr_known || !next_address(ep, &dst)) {
-        vbn_endpoint_fail(ep, VBN_ERR_UNREACHABLE, "peer %s: no address of it can be reached from "
-                          "device %s", ep->name, ctx->device.name);
+        vbn_endpoint_fail(ep, VBN_ERR_UNREACHABLE,
+                          "peer %s: no address of it can be reached from "
+                          "device %s",
+                          ep->name, ctx->device.name);
         return;
     }
     conn = vbn_conn_create(ep, NULL);
@@ -189,18 +194,22 @@ void vbn_endpoint_attempt_failed(vbn_endpoint_t *ep, struct vbn_conn *conn)
     } else if (conn->reason == VBN_REASON_CROSSED) {
         retry_in(ep, CROSSED_MS);
     } else if (ep->connect_by_ns && vbn_now_ns(ctx) >= ep->connect_by_ns) {
-        vbn_endpoint_fail(ep, VBN_ERR_UNREACHABLE,
-                          "peer %s cannot be reached by device %s within %llu ms: %s; check that the "
-                          "peer's host answers on that address",
-                          ep->name, ctx->device.name,
-                          (unsigned long long)ctx->opts.connect_timeout_ms, conn->cause);
+        vbn_endpoint_fail(
+            ep, VBN_ERR_UNREACHABLE,
+            "peer %s cannot be reached by device %s within %llu ms: %s; check that the "
+            "peer's host answers on that address",
+            ep->name, ctx->device.name, (unsigned long long)ctx->opts.connect_timeout_ms,
+            conn->cause);
     } else {
-        vbn_log(ctx, VBN_LOG_INFO, "connecting to %s failed, trying again: %s", ep->name, conn->cause);
+        vbn_log(ctx, VBN_LOG_INFO, "connecting to %s failed, trying again: %s", ep->name,
+                conn->cause);
         retry_in(ep, vbn_max(ep->backoff_ms, BACKOFF_MS));
     }
 }
 
-/* --- the end --------------------------------------------------------------------------------------------------- */
+/* --- the end
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 /* Leaves both connections to end by themselves; nothing will come of them here any more. */
 static void let_go(vbn_endpoint_t *ep)
@@ -256,8 +265,8 @@ void vbn_endpoint_conn_lost(vbn_endpoint_t *ep, struct vbn_conn *conn)
         return;
     }
     ctx->counters.conns_lost++;
-    vbn_endpoint_fail(ep, VBN_ERR_PEER_LOST, "connection to peer %s by device %s lost: %s", ep->name,
-                      ctx->device.name, conn->cause);
+    vbn_endpoint_fail(ep, VBN_ERR_PEER_LOST, "connection to peer %s by device %s lost: %s",
+                      ep->name, ctx->device.name, conn->cause);
 }
 
 void vbn_endpoint_peer_closed(vbn_endpoint_t *ep)
@@ -318,7 +327,9 @@ int vbn_endpoint_deliver_failed(vbn_context_t *ctx)
     return n;
 }
 
-/* --- the public face ------------------------------------------------------------------------------------------------ */
+/* --- the public face
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static int check_address(const vbn_context_t *ctx, const struct vbn_wire_address *a,
                          struct vbn_error *err)
@@ -371,10 +382,11 @@ static int claim(vbn_context_t *ctx, const struct vbn_wire_address *a, void *use
     name_by_address(ep);
     ep->addr_known = true;
     if (!ep->conn && !ep->attempt && !reachable(ep)) {
-        int rc = vbn_error_set(err, VBN_ERR_UNREACHABLE,
-                               "peer %s: device %s has no address of that family; give its netdev an "
-                               "%s address",
-                               ep->name, ctx->device.name, a->addrs[0].family == 4 ? "IPv4" : "IPv6");
+        int rc =
+            vbn_error_set(err, VBN_ERR_UNREACHABLE,
+                          "peer %s: device %s has no address of that family; give its netdev an "
+                          "%s address",
+                          ep->name, ctx->device.name, a->addrs[0].family == 4 ? "IPv4" : "IPv6");
         vbn_endpoint_free(ep);
         return rc;
     }
@@ -420,9 +432,14 @@ int vbn_endpoint_connect(vbn_endpoint_t *ep)
     return rc;
 }
 
-bool vbn_endpoint_connected(const vbn_endpoint_t *ep)
+bool vbn_endpoint_connected(vbn_endpoint_t *ep)
 {
-    return ep->conn != NULL;
+    bool connected;
+
+    vbn_lock(ep->ctx);
+    connected = ep->conn != NULL;
+    vbn_unlock(ep->ctx);
+    return connected;
 }
 
 void vbn_endpoint_close(vbn_endpoint_t *ep)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An endpoint: the session with a peer, which outlives queue pairs. It owns the sequence numbers, the
- * queue of requests, and the messages that the peer has not acknowledged.
+ * An endpoint: the session with a peer, which outlives queue pairs. It owns the sequence numbers,
+ * the queue of requests, and the messages that the peer has not acknowledged.
  */
 #ifndef VBN_ENDPOINT_H
 #define VBN_ENDPOINT_H
@@ -25,9 +25,9 @@ struct vbn_endpoint {
     uint64_t uid;
     UT_hash_handle hh; /* in ctx->endpoints by uid */
 
-    struct vbn_conn *conn;    /* established, or NULL */
-    struct vbn_conn *attempt; /* on its way to be, or NULL */
-    struct vbn_tx_list queue; /* not yet posted */
+    struct vbn_conn *conn;      /* established, or NULL */
+    struct vbn_conn *attempt;   /* on its way to be, or NULL */
+    struct vbn_tx_list queue;   /* not yet posted */
     struct vbn_tx_list unacked; /* messages posted, not acknowledged */
     uint32_t tx_next, tx_acked; /* sequence numbers: to be given next; acknowledged before */
     uint32_t rx_next;           /* expected next */
@@ -38,12 +38,12 @@ struct vbn_endpoint {
 
     bool addr_known; /* addrs are from the peer's blob: we can connect */
     bool said_bye;
-    bool released; /* the caller has closed it: freed when over */
+    bool released;      /* the caller has closed it: freed when over */
     uint32_t addr_next; /* the address to be tried next */
     struct vbn_wire_address peer;
-    struct vbn_timer timer;     /* when to connect again, or to give up closing */
+    struct vbn_timer timer; /* when to connect again, or to give up closing */
     uint32_t backoff_ms;
-    uint64_t connect_by_ns;     /* deadline of the attempts, 0: none running */
+    uint64_t connect_by_ns;                 /* deadline of the attempts, 0: none running */
     TAILQ_ENTRY(vbn_endpoint) failed_entry; /* in ctx->failed */
     char reason[200];
     char name[64]; /* for messages: the peer's address */

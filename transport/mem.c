@@ -53,8 +53,8 @@ static int access_flags(const vbn_context_t *ctx, unsigned access)
 
 int vbn_mem_register(vbn_context_t *ctx, void *addr, size_t len, unsigned access, vbn_mem_t **mem)
 {
-    const unsigned all = VBN_ACCESS_LOCAL_WRITE | VBN_ACCESS_REMOTE_READ |
-                         VBN_ACCESS_REMOTE_WRITE | VBN_ACCESS_REMOTE_ATOMIC;
+    const unsigned all = VBN_ACCESS_LOCAL_WRITE | VBN_ACCESS_REMOTE_READ | VBN_ACCESS_REMOTE_WRITE |
+                         VBN_ACCESS_REMOTE_ATOMIC;
     struct vbn_mem *m;
     int err;
 

@@ -32,7 +32,8 @@ static bool find_device(struct rdma_event_channel *channel, struct vbn_netif *ne
     if (rdma_create_id(channel, &id, NULL, RDMA_PS_TCP))
         return false;
     if (rdma_bind_addr(id, &netif->addr.sa) == 0 && id->verbs) {
-        snprintf(netif->device, sizeof(netif->device), "%s", ibv_get_device_name(id->verbs->device));
+        snprintf(netif->device, sizeof(netif->device), "%s",
+                 ibv_get_device_name(id->verbs->device));
         netif->port = id->port_num;
         found = true;
     }
@@ -113,8 +114,7 @@ void vbn_netif_of_port(const char *device, unsigned port, char *names, size_t le
         f = entry->d_name[0] == '.' ? NULL : fopen(path, "r");
         if (!f)
             continue;
-        if (fscanf(f, "%16s", name) == 1 && !listed(names, name) &&
-            used + strlen(name) + 2 < len)
+        if (fscanf(f, "%16s", name) == 1 && !listed(names, name) && used + strlen(name) + 2 < len)
             used += (size_t)snprintf(names + used, len - used, "%s%s", used ? " " : "", name);
         fclose(f);
     }

@@ -25,7 +25,8 @@ struct vbn_netif {
 
 /*
  * Lists the addresses of this host that rdma_cm can bind to a device: IPv4 first, then IPv6, then
- * link-local IPv6. *LIST is malloc'ed, the caller's to free. Returns how many, or VBN_ERR_NO_MEMORY.
+ * link-local IPv6. *LIST is malloc'ed, the caller's to free. Returns how many, or
+ * VBN_ERR_NO_MEMORY.
  */
 int vbn_netif_list(struct rdma_event_channel *channel, struct vbn_netif **list);
 

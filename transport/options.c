@@ -39,7 +39,7 @@ static const struct vbn_param params[] = {
     UINT(read_depth, 16, 1, 255, "reads", "RDMA reads in flight on one queue pair, where the device can"),
     UINT(retry_count, 7, 0, 7, "", "transport retries before a queue pair fails"),
     UINT(rnr_timer, 10, 1, 31, "", "code of the receiver-not-ready timer (10 is 0.32 ms)"),
-    UINT(ack_delay_us, 1000, 1, 1000000, "us", "time after which a receiver acknowledges unasked"),
+    UINT(ack_delay_us, 10000, 1, 1000000, "us", "time after which a receiver acknowledges unasked"),
     UINT(connect_timeout_ms, 300000, 100, 86400000, "ms", "time until a peer that cannot be connected is given up"),
     UINT(close_timeout_ms, 5000, 10, 600000, "ms", "time that closing may take"),
     UINT(wire_version, VBN_WIRE_VERSION, 1, 255, "", "highest wire version offered (for tests)"),
@@ -171,7 +171,8 @@ int vbn_options_set(struct vbn_options *opts, const char *name, const char *text
     return vbn_error_set(err, VBN_ERR_INVALID, "there is no parameter \"%s\"", name);
 }
 
-/* --- taking a caller's options ------------------------------------------------------------------ */
+/* --- taking a caller's options ------------------------------------------------------------------
+ */
 
 static uint64_t default_clock(void *arg)
 {

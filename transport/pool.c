@@ -7,9 +7,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define HUGE_PAGE   (2u << 20)
-#define SLAB_OBJS   32u /* objects of a first slab */
-#define CACHE_LINE  64u
+#define HUGE_PAGE  (2u << 20)
+#define SLAB_OBJS  32u /* objects of a first slab */
+#define CACHE_LINE 64u
 
 struct vbn_pool_slab {
     SLIST_ENTRY(vbn_pool_slab) next;

@@ -6,8 +6,8 @@
 #include "context.h"
 #include "rma.h"
 
-#define POLLS_PER_LOOK   64u       /* calls between two looks at the clock */
-#define EVENTS_EVERY_NS  1000000u  /* between two looks at the event channels, when all is quiet */
+#define POLLS_PER_LOOK  64u      /* calls between two looks at the clock */
+#define EVENTS_EVERY_NS 1000000u /* between two looks at the event channels, when all is quiet */
 
 /* A connection that has not been told anything for a whole interval is told now. */
 static int send_aged_acks(vbn_context_t *ctx)
@@ -17,8 +17,8 @@ static int send_aged_acks(vbn_context_t *ctx)
 
     for (conn = TAILQ_FIRST(&ctx->acks); conn; conn = next) {
         next = TAILQ_NEXT(conn, ack_entry);
-        if (conn->ack_aged && vbn_flow_untold(&conn->flow) &&
-            conn->state == VBN_CONN_ESTABLISHED && !vbn_tx_control(conn, VBN_WIRE_ACK))
+        if (conn->ack_aged && vbn_flow_untold(&conn->flow) && conn->state == VBN_CONN_ESTABLISHED &&
+            !vbn_tx_control(conn, VBN_WIRE_ACK))
             continue; /* no credit or room now */
         if (conn->ack_aged || !vbn_flow_untold(&conn->flow)) {
             TAILQ_REMOVE(&ctx->acks, conn, ack_entry);

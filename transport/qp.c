@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- the send queue's ring -------------------------------------------------------------------------- */
+/* --- the send queue's ring
+ * -------------------------------------------------------------------------- */
 
 /* Frees the slots before END; what was posted there and needed no completion has gone well. */
 static inline void retire_before(struct vbn_qp *q, uint32_t end)
@@ -95,7 +96,8 @@ bool vbn_qp_post(struct vbn_conn *conn, struct ibv_send_wr *swr, struct vbn_wr *
     return true;
 }
 
-/* --- states ------------------------------------------------------------------------------------------ */
+/* --- states
+ * ------------------------------------------------------------------------------------------ */
 
 static int modify_by_cm(struct vbn_conn *conn, enum ibv_qp_state state, uint8_t read_in,
                         uint8_t read_out)

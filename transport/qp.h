@@ -19,11 +19,11 @@ struct vbn_qp {
     uint32_t qp_num;
     struct vbn_cq *cq;
     uint32_t cq_entries;
-    struct vbn_wr **ring; /* NULL where nobody waits for the slot */
+    struct vbn_wr **ring;      /* NULL where nobody waits for the slot */
     uint32_t head, tail, size; /* slots posted, slots freed; size a power of two */
     uint32_t depth;            /* requests at once; one slot more is kept for draining */
     uint32_t unsignaled;       /* posted since the last signaled one */
-    struct vbn_comp orphan; /* of unsignaled requests that nobody waits for */
+    struct vbn_comp orphan;    /* of unsignaled requests that nobody waits for */
     struct vbn_wr drain;
     bool failed; /* in the error state, nothing more is posted */
 };

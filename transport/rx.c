@@ -9,7 +9,8 @@
 
 #define REFILL 8u /* buffers posted at once, at least */
 
-/* --- refilling -------------------------------------------------------------------------------------- */
+/* --- refilling
+ * -------------------------------------------------------------------------------------- */
 
 static int rq_post(struct vbn_rq *rq)
 {
@@ -54,7 +55,8 @@ static int rq_fill(vbn_context_t *ctx, struct vbn_rq *rq, uint32_t target)
     return rq_post(rq) ? VBN_ERR_DEVICE : VBN_OK;
 }
 
-/* --- one message -------------------------------------------------------------------------------------- */
+/* --- one message
+ * -------------------------------------------------------------------------------------- */
 
 VBN_COLD static void bad_message(struct vbn_conn *conn, const char *what)
 {
@@ -130,7 +132,8 @@ static inline void take_message(struct vbn_conn *conn, struct vbn_rxbuf *buf, ui
     after_message(conn);
 }
 
-/* --- completions --------------------------------------------------------------------------------------- */
+/* --- completions
+ * --------------------------------------------------------------------------------------- */
 
 VBN_COLD static void rx_failed(vbn_context_t *ctx, struct vbn_conn *conn, struct vbn_rxbuf *buf,
                                const struct ibv_wc *wc)
@@ -167,7 +170,8 @@ static void rx_done(struct vbn_comp *comp, const struct ibv_wc *wc)
         vbn_conn_fail(conn, VBN_EV_QP_ERROR, "posting receives failed");
 }
 
-/* --- windows --------------------------------------------------------------------------------------------- */
+/* --- windows
+ * --------------------------------------------------------------------------------------------- */
 
 uint16_t vbn_rx_grant(vbn_context_t *ctx)
 {
@@ -225,7 +229,9 @@ void vbn_rx_detach(struct vbn_conn *conn)
     rq->chain_len = 0;
 }
 
-/* --- set-up ------------------------------------------------------------------------------------------------ */
+/* --- set-up
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static void rxbuf_init(struct vbn_pool *pool, struct vbn_pool_obj *obj)
 {
@@ -235,8 +241,8 @@ static void rxbuf_init(struct vbn_pool *pool, struct vbn_pool_obj *obj)
     buf->comp.done = rx_done;
     buf->sge = (struct ibv_sge){
         .addr = (uintptr_t)obj->buf, .length = (uint32_t)pool->buf_size, .lkey = obj->lkey};
-    buf->wr = (struct ibv_recv_wr){
-        .wr_id = (uintptr_t)&buf->comp, .sg_list = &buf->sge, .num_sge = 1};
+    buf->wr =
+        (struct ibv_recv_wr){.wr_id = (uintptr_t)&buf->comp, .sg_list = &buf->sge, .num_sge = 1};
 }
 
 /* The device's word on its limit may be too good: a smaller queue is tried. */
@@ -268,8 +274,7 @@ int vbn_rx_init(vbn_context_t *ctx, struct vbn_error *err)
             "the locked-memory limit (RLIMIT_MEMLOCK) is %llu KiB, the smallest pools need %zu KiB; "
             "raise it: `ulimit -l unlimited`, or memlock in /etc/security/limits.conf and in the "
             "job launcher's service, or set a smaller eager_limit",
-            (unsigned long long)vbn_mem_lock_limit() / 1024,
-            8 * VBN_RX_SLACK * buf_size / 1024);
+            (unsigned long long)vbn_mem_lock_limit() / 1024, 8 * VBN_RX_SLACK * buf_size / 1024);
     if (ctx->device.has_srq && ctx->opts.use_srq)
         make_srq(ctx);
     return VBN_OK;

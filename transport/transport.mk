@@ -41,7 +41,6 @@ libverbena_core_la_SOURCES = \
 	transport/qpmap.h \
 	transport/rma.c \
 	transport/rma.h \
-	transport/rma.h \
 	transport/rx.c \
 	transport/rx.h \
 	transport/timer.h \

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-/* --- messages: references ------------------------------------------------------------------------ */
+/* --- messages: references ------------------------------------------------------------------------
+ */
 
 static inline struct vbn_msg *msg_of(struct vbn_tx *tx)
 {
@@ -36,7 +37,8 @@ static void msg_retired(struct vbn_wr *wr, int status)
     msg_unref(msg);
 }
 
-/* --- posting -------------------------------------------------------------------------------------- */
+/* --- posting
+ * -------------------------------------------------------------------------------------- */
 
 static inline bool can_post(const vbn_endpoint_t *ep, const struct vbn_tx *tx)
 {
@@ -124,7 +126,8 @@ void vbn_tx_submit(vbn_endpoint_t *ep, struct vbn_tx *tx)
         vbn_endpoint_want_conn(ep);
 }
 
-/* --- active messages: the caller's side ------------------------------------------------------------- */
+/* --- active messages: the caller's side
+ * ------------------------------------------------------------- */
 
 /*
  * One endpoint that cannot send must not take every buffer from the others; and while they are
@@ -242,7 +245,8 @@ int vbn_am_send(vbn_endpoint_t *ep, uint8_t id, const struct iovec *iov, int iov
     return rc;
 }
 
-/* --- control messages, acknowledgements, the end ------------------------------------------------------- */
+/* --- control messages, acknowledgements, the end
+ * ------------------------------------------------------- */
 
 static void ctl_retired(struct vbn_wr *wr, int status)
 {
@@ -264,10 +268,11 @@ bool vbn_tx_control(struct vbn_conn *conn, uint8_t wire_type)
         .sg_list = &sge,
         .num_sge = 1,
         .opcode = IBV_WR_SEND,
-        .send_flags = IBV_SEND_SIGNALED |
-                      (conn->ctx->device.max_inline >= sge.length ? IBV_SEND_INLINE : 0u),
+        .send_flags =
+            IBV_SEND_SIGNALED | (conn->ctx->device.max_inline >= sge.length ? IBV_SEND_INLINE : 0u),
     };
-    struct vbn_wire_hdr hdr = {.type = wire_type, .seq = conn->ep->tx_next, .ack = conn->ep->rx_next};
+    struct vbn_wire_hdr hdr = {
+        .type = wire_type, .seq = conn->ep->tx_next, .ack = conn->ep->rx_next};
 
     if (ctl->busy || conn->state != VBN_CONN_ESTABLISHED || !conn->peer_ready ||
         !vbn_flow_may_ack(&conn->flow) || !vbn_qp_has_room(&conn->q))
@@ -308,7 +313,8 @@ void vbn_tx_abort(vbn_endpoint_t *ep, int status)
     }
 }
 
-/* --- pools ---------------------------------------------------------------------------------------------- */
+/* --- pools
+ * ---------------------------------------------------------------------------------------------- */
 
 static void msg_init(struct vbn_pool *pool, struct vbn_pool_obj *obj)
 {
@@ -338,12 +344,13 @@ int vbn_tx_init(vbn_context_t *ctx, struct vbn_error *err)
                   ctl_init);
     ctx->lazy_max = max / 4;
     if (max < 16 || vbn_pool_reserve(&ctx->msgs, 16) || vbn_pool_reserve(&ctx->ctls, 16))
-        return vbn_error_set(err, VBN_ERR_MEMLOCK,
-                             "the locked-memory limit (RLIMIT_MEMLOCK) is %llu KiB, too small for "
-                             "the smallest pools; raise it: `ulimit -l unlimited`, or memlock in "
-                             "/etc/security/limits.conf and in the job launcher's service, or set a "
-                             "smaller eager_limit",
-                             (unsigned long long)vbn_mem_lock_limit() / 1024);
+        return vbn_error_set(
+            err, VBN_ERR_MEMLOCK,
+            "the locked-memory limit (RLIMIT_MEMLOCK) is %llu KiB, too small for "
+            "the smallest pools; raise it: `ulimit -l unlimited`, or memlock in "
+            "/etc/security/limits.conf and in the job launcher's service, or set a "
+            "smaller eager_limit",
+            (unsigned long long)vbn_mem_lock_limit() / 1024);
     return VBN_OK;
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sending side: the queue of requests that puts and gets (rma.c) share, messages, control messages.
+ * The sending side: the queue of requests that puts and gets (rma.c) share, messages, control
+ * messages.
  *
  * Operation. A request (vbn_tx) joins its endpoint's queue; vbn_tx_pump() posts from the head as
- * long as the connection, its credits and its send queue allow, in the caller's order. Where nothing
- * is in the way it is posted at once.
- * Buffer ownership. A message is kept by up to three holders, counted in `refs`: the caller, until
- * vbn_msg_put(); the endpoint, from vbn_msg_send() until the peer acknowledged it; the send queue,
- * from posting until its completion (not for what was sent inline, which the device copied). It goes
- * back to the pool when the last lets go.
+ * long as the connection, its credits and its send queue allow, in the caller's order. Where
+ * nothing is in the way it is posted at once. Buffer ownership. A message is kept by up to three
+ * holders, counted in `refs`: the caller, until vbn_msg_put(); the endpoint, from vbn_msg_send()
+ * until the peer acknowledged it; the send queue, from posting until its completion (not for what
+ * was sent inline, which the device copied). It goes back to the pool when the last lets go.
  * Errors. A failed request means a failed queue pair: the connection is told, and its end ends the
  * requests.
  */
@@ -50,7 +50,8 @@ struct vbn_msg {
     _Alignas(16) char priv[];
 };
 
-/* Control messages have no buffer of the pools: each connection has one, one in flight at a time. */
+/* Control messages have no buffer of the pools: each connection has one, one in flight at a time.
+ */
 struct vbn_ctl {
     struct vbn_pool_obj obj;
     struct vbn_wr wr;

@@ -13,7 +13,9 @@
  * Threads. A context opened with `multithreaded` may be used from any thread at once; otherwise by
  * one thread at a time. Callbacks run inside vbn_progress() (or vbn_close()) on the calling thread,
  * with no lock held; they may call any function here but vbn_close(). While one thread is inside
- * vbn_progress(), a second caller (or a callback) gets 0 from it at once.
+ * vbn_progress(), a second caller (or a callback) gets 0 from it at once: so a callback that is
+ * told VBN_ERR_AGAIN must put its work off, waiting would be for ever. The log callback alone runs
+ * with the lock held, and calls nothing here.
  *
  * Blocking. Only vbn_open() and vbn_close() block; both are bounded.
  *
@@ -73,7 +75,8 @@ enum vbn_log_level { VBN_LOG_ERROR = 0, VBN_LOG_WARN = 1, VBN_LOG_INFO = 2, VBN_
  * random          64 random bits. NULL: getrandom(2).
  */
 typedef void (*vbn_log_fn)(void *arg, enum vbn_log_level level, const char *text);
-typedef void (*vbn_endpoint_error_fn)(void *arg, vbn_endpoint_t *ep, int status, const char *reason);
+typedef void (*vbn_endpoint_error_fn)(void *arg, vbn_endpoint_t *ep, int status,
+                                      const char *reason);
 typedef uint64_t (*vbn_clock_fn)(void *arg);
 typedef uint64_t (*vbn_random_fn)(void *arg);
 
@@ -84,25 +87,25 @@ typedef uint64_t (*vbn_random_fn)(void *arg);
 struct vbn_options {
     size_t size; /* sizeof(struct vbn_options) of the caller, set by vbn_options_init() */
 
-    const char *device;  /* name of the device, optionally ":port"; NULL or "": the first usable */
-    const char *address; /* local IP address to bind; NULL or "": the first usable of the device */
-    uint64_t eager_limit;       /* bytes: largest active message */
-    uint64_t window;            /* messages a peer may have in flight to us */
-    uint64_t srq_depth;         /* receive buffers that all peers share, at most */
-    uint64_t sq_depth;          /* work requests in flight on one queue pair */
-    uint64_t tx_buffers;        /* send buffers of a context, at most */
-    uint64_t cq_size;           /* entries of one completion queue */
-    uint64_t inline_limit;      /* bytes sent inline, at most; the device may offer less */
-    uint64_t signal_period;     /* one send in so many asks for a completion */
-    uint64_t poll_batch;        /* completions taken in one poll */
-    uint64_t read_depth;        /* RDMA reads in flight on one queue pair */
-    uint64_t retry_count;       /* transport retries before a queue pair fails */
-    uint64_t rnr_timer;         /* code of the RNR NAK timer (InfiniBand 9.7.5.2.8), 1…31 */
-    uint64_t ack_delay_us;      /* µs before a receiver acknowledges without being asked */
+    const char *device;   /* name of the device, optionally ":port"; NULL or "": the first usable */
+    const char *address;  /* local IP address to bind; NULL or "": the first usable of the device */
+    uint64_t eager_limit; /* bytes: largest active message */
+    uint64_t window;      /* messages a peer may have in flight to us */
+    uint64_t srq_depth;   /* receive buffers that all peers share, at most */
+    uint64_t sq_depth;    /* work requests in flight on one queue pair */
+    uint64_t tx_buffers;  /* send buffers of a context, at most */
+    uint64_t cq_size;     /* entries of one completion queue */
+    uint64_t inline_limit;       /* bytes sent inline, at most; the device may offer less */
+    uint64_t signal_period;      /* one send in so many asks for a completion */
+    uint64_t poll_batch;         /* completions taken in one poll */
+    uint64_t read_depth;         /* RDMA reads in flight on one queue pair */
+    uint64_t retry_count;        /* transport retries before a queue pair fails */
+    uint64_t rnr_timer;          /* code of the RNR NAK timer (InfiniBand 9.7.5.2.8), 1…31 */
+    uint64_t ack_delay_us;       /* µs before a receiver acknowledges without being asked */
     uint64_t connect_timeout_ms; /* ms until a connect attempt series is given up */
-    uint64_t close_timeout_ms;  /* ms that vbn_close() may take */
-    uint64_t wire_version;      /* highest wire version offered; for tests */
-    bool use_srq;               /* shared receive queue where the device has one */
+    uint64_t close_timeout_ms;   /* ms that vbn_close() may take */
+    uint64_t wire_version;       /* highest wire version offered; for tests */
+    bool use_srq;                /* shared receive queue where the device has one */
 
     bool multithreaded;     /* several threads will call at once */
     uint64_t job_key;       /* contexts with different keys refuse each other */
@@ -123,11 +126,11 @@ enum vbn_param_type { VBN_PARAM_UINT, VBN_PARAM_BOOL, VBN_PARAM_STRING };
 struct vbn_param {
     const char *name;
     enum vbn_param_type type;
-    size_t offset;      /* of the field in struct vbn_options */
-    uint64_t def;       /* default (UINT, BOOL) */
-    uint64_t min, max;  /* inclusive range (UINT) */
-    const char *unit;   /* "bytes", "ms", …; "" for a count */
-    const char *help;   /* one sentence */
+    size_t offset;     /* of the field in struct vbn_options */
+    uint64_t def;      /* default (UINT, BOOL) */
+    uint64_t min, max; /* inclusive range (UINT) */
+    const char *unit;  /* "bytes", "ms", …; "" for a count */
+    const char *help;  /* one sentence */
 };
 
 /* The table of all parameters; *COUNT gets its length. Static storage. Any thread. */
@@ -199,7 +202,8 @@ int vbn_address(const vbn_context_t *ctx, void *buf, size_t *len);
 
 /*
  * Advances everything: takes completions, runs callbacks, sends what waited, looks now and then at
- * connection and device events. Returns how many completions and events it handled (0: idle). Never blocks.
+ * connection and device events. Returns how many completions and events it handled (0: idle). Never
+ * blocks.
  */
 int vbn_progress(vbn_context_t *ctx);
 
@@ -207,14 +211,14 @@ struct vbn_counters {
     size_t size; /* sizeof(struct vbn_counters) of the caller, set before the call */
     uint64_t tx_msgs, tx_bytes, rx_msgs, rx_bytes; /* active messages and their payload */
     uint64_t puts, put_bytes, gets, get_bytes;     /* as initiator, completed */
-    uint64_t acks_sent;                            /* messages that carried only an acknowledgement */
+    uint64_t acks_sent; /* messages that carried only an acknowledgement */
     uint64_t conns_made, conns_refused, conns_crossed, conns_lost;
-    uint64_t stalls; /* times a message waited for credits, queue room or its connection */
+    uint64_t stalls;       /* times a message waited for credits, queue room or its connection */
     uint64_t bad_messages; /* refused: malformed or from a stranger */
 };
 
 /* Copies the counters up to their `size`. Any thread. */
-void vbn_counters(const vbn_context_t *ctx, struct vbn_counters *counters);
+void vbn_counters(vbn_context_t *ctx, struct vbn_counters *counters);
 
 /* --- endpoints ------------------------------------------------------------------------------ */
 
@@ -235,7 +239,7 @@ void *vbn_endpoint_user(const vbn_endpoint_t *ep);
 int vbn_endpoint_connect(vbn_endpoint_t *ep);
 
 /* True while a connection is established. */
-bool vbn_endpoint_connected(const vbn_endpoint_t *ep);
+bool vbn_endpoint_connected(vbn_endpoint_t *ep);
 
 /*
  * Closes in good order: takes no new work, delivers what is queued, tells the peer. Returns at
@@ -271,7 +275,8 @@ int vbn_am_send(vbn_endpoint_t *ep, uint8_t id, const struct iovec *iov, int iov
  */
 int vbn_msg_get(vbn_endpoint_t *ep, size_t len, vbn_msg_t **msg);
 void *vbn_msg_data(vbn_msg_t *msg);
-void *vbn_msg_priv(vbn_msg_t *msg); /* msg_priv_size bytes, 16-byte aligned; contents undefined at get */
+void *
+vbn_msg_priv(vbn_msg_t *msg); /* msg_priv_size bytes, 16-byte aligned; contents undefined at get */
 int vbn_msg_send(vbn_msg_t *msg, uint8_t id, size_t len);
 void vbn_msg_put(vbn_msg_t *msg);
 

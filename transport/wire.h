@@ -13,8 +13,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#define VBN_WIRE_VERSION     1 /* highest version that this code speaks */
-#define VBN_WIRE_VERSION_MIN 1 /* lowest */
+#define VBN_WIRE_VERSION     1           /* highest version that this code speaks */
+#define VBN_WIRE_VERSION_MIN 1           /* lowest */
 #define VBN_WIRE_MAGIC       0x314e4256u /* "VBN1" in memory */
 
 /* --- messages ------------------------------------------------------------------------------- */

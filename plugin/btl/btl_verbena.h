@@ -144,6 +144,9 @@ typedef struct btl_verbena_modex {
 } btl_verbena_modex_t;
 _Static_assert(sizeof(btl_verbena_modex_t) == 16 + VBN_ADDRESS_MAX, "travels between hosts");
 
+/* Tells the user, once a host, what the help file has under TOPIC, with its arguments. */
+void btl_verbena_say(const char *topic, ...);
+
 /* True when the user asked for this component by name, as in `--mca btl verbena,self`. */
 bool btl_verbena_named(void);
 

@@ -20,10 +20,67 @@
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define HELP_FILE "help-btl-verbena.txt"
+
+/* --- messages for users --------------------------------------------------------------------- */
+
+/*
+ * Opens a file that all processes of the job on this host share for TOPIC, and locks it. It has
+ * bytes in it once one of them has spoken. -1 where there is no such file.
+ */
+static int topic_lock(const char *topic)
+{
+    const char *folder = opal_process_info.job_session_dir;
+    char path[PATH_MAX];
+    int fd;
+
+    if (!folder)
+        return -1;
+    snprintf(path, sizeof(path), "%s/verbena said %s", folder, topic);
+    fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    if (fd >= 0 && flock(fd, LOCK_EX) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/*
+ * opal_show_help() would send the text to mpirun, which shows one of many. But in 4.1 an mpirun
+ * that has ranks on its own host passes such a text from one of its threads to another while it
+ * frees it: one in some ten is lost, and these are messages to rely on. So one rank of each host
+ * writes. The others wait for it: the first of them to exit makes mpirun end the rest.
+ */
+void btl_verbena_say(const char *topic, ...)
+{
+    struct stat file = {.st_size = 0};
+    va_list args;
+    char *text;
+    int fd;
+
+    va_start(args, topic);
+    text = opal_show_help_vstring(HELP_FILE, topic, true, args);
+    va_end(args);
+    fd = topic_lock(topic);
+    if (fd >= 0)
+        fstat(fd, &file);
+    if (text && file.st_size == 0)
+        fputs(text, stderr);
+    if (fd >= 0) {
+        dprintf(fd, "said by rank %u\n", OPAL_PROC_MY_NAME.vpid);
+        close(fd);
+    }
+    free(text);
+}
 
 /* --- asked for by name ---------------------------------------------------------------------- */
 
@@ -90,8 +147,8 @@ static int component_register(void)
     help_folder_add();
     if (!btl_verbena_host_fits()) {
         if (btl_verbena_named())
-            opal_show_help(HELP_FILE, "wrong release", true, BTL_VERBENA_BUILT_FOR,
-                           opal_version_string, BTL_VERBENA_BUILT_FOR);
+            btl_verbena_say("wrong release", BTL_VERBENA_BUILT_FOR, opal_version_string,
+                            BTL_VERBENA_BUILT_FOR);
         return OPAL_ERR_NOT_AVAILABLE;
     }
     btl_verbena_params_register(&mca_btl_verbena_component);
@@ -182,8 +239,7 @@ static void decline(const struct vbn_error *error)
                             "btl/verbena: not used: %s", error->text);
         return;
     }
-    opal_show_help(HELP_FILE, "no device", true, opal_process_info.nodename, OPAL_PROC_MY_NAME.vpid,
-                   error->text);
+    btl_verbena_say("no device", opal_process_info.nodename, OPAL_PROC_MY_NAME.vpid, error->text);
     if (!by_name || !others || error->status == VBN_ERR_INVALID)
         exit(EXIT_FAILURE);
 }
@@ -192,7 +248,7 @@ static void refuse_parameter(const struct vbn_error *error)
 {
     /* Open MPI itself has already spoken about a value that is not a boolean. */
     if (*error->text)
-        opal_show_help(HELP_FILE, "bad parameter", true, opal_process_info.nodename, error->text);
+        btl_verbena_say("bad parameter", opal_process_info.nodename, error->text);
     exit(EXIT_FAILURE);
 }
 

@@ -10,15 +10,12 @@
 #include "opal/class/opal_bitmap.h"
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
-#include "opal/util/show_help.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#define HELP_FILE "help-btl-verbena.txt"
 
 OBJ_CLASS_INSTANCE(btl_verbena_work_t, opal_list_item_t, NULL, NULL);
 OBJ_CLASS_INSTANCE(btl_verbena_endpoint_t, opal_list_item_t, NULL, NULL);
@@ -148,9 +145,8 @@ static void say_unreachable(const opal_proc_t *proc, const char *reason)
 {
     char local[300], remote[300];
 
-    opal_show_help(HELP_FILE, "peer unreachable", true,
-                   proc_text(opal_proc_local_get(), local, sizeof(local)),
-                   proc_text(proc, remote, sizeof(remote)), reason);
+    btl_verbena_say("peer unreachable", proc_text(opal_proc_local_get(), local, sizeof(local)),
+                    proc_text(proc, remote, sizeof(remote)), reason);
 }
 
 /* Copies what PROC published to *MODEX. Returns false, with REASON, when that is not usable. */
@@ -296,9 +292,8 @@ void btl_verbena_endpoint_error(void *arg, vbn_endpoint_t *peer, int status, con
     }
     if (proc)
         proc_text(proc, remote, sizeof(remote));
-    opal_show_help(HELP_FILE, "peer lost", true,
-                   proc_text(opal_proc_local_get(), local, sizeof(local)), remote,
-                   vbn_status_str(status), reason);
+    btl_verbena_say("peer lost", proc_text(opal_proc_local_get(), local, sizeof(local)), remote,
+                    vbn_status_str(status), reason);
     /* ob1 takes the text for a printf format; what there is to say has been said. */
     if (module->error_cb)
         module->error_cb(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, proc, NULL);

@@ -24,7 +24,7 @@ struct node {
     unsigned index, count;
     vbn_endpoint_t *to[NODES_MAX];
     uint64_t sent[NODES_MAX], got[NODES_MAX], echoes;
-    int failed;  /* last status of the error handler */
+    int failed; /* last status of the error handler */
     int failures;
     bool echo;
 };
@@ -109,9 +109,9 @@ static void open_nodes(unsigned count, void (*tweak)(struct vbn_options *, struc
     for (unsigned i = 0; i < count; i++)
         for (unsigned k = 0; k < count; k++)
             if (i != k)
-                assert_int_equal(vbn_endpoint_create(nodes[i].ctx, addr[k], len[k], NULL,
-                                                     &nodes[i].to[k], &err),
-                                 0);
+                assert_int_equal(
+                    vbn_endpoint_create(nodes[i].ctx, addr[k], len[k], NULL, &nodes[i].to[k], &err),
+                    0);
 }
 
 static void set_options(struct vbn_options *o, struct node *n)
@@ -213,7 +213,8 @@ static void exchange(unsigned count, unsigned rounds)
         progress_all();
 }
 
-/* --- tests ---------------------------------------------------------------------------------------- */
+/* --- tests
+ * ---------------------------------------------------------------------------------------- */
 
 static void test_pair(void **state)
 {
@@ -300,7 +301,8 @@ static void put_and_get(size_t len)
         a[i] = pattern(1, len, i);
         b[i] = 0xee;
     }
-    assert_int_equal(vbn_mem_register(nodes[0].ctx, a, len + 2 * GUARD, VBN_ACCESS_LOCAL_WRITE, &ma), 0);
+    assert_int_equal(
+        vbn_mem_register(nodes[0].ctx, a, len + 2 * GUARD, VBN_ACCESS_LOCAL_WRITE, &ma), 0);
     assert_int_equal(vbn_mem_register(nodes[1].ctx, b, len + 2 * GUARD,
                                       VBN_ACCESS_REMOTE_READ | VBN_ACCESS_REMOTE_WRITE, &mb),
                      0);
@@ -352,7 +354,8 @@ static void test_bad_arguments(void **state)
 
     (void)state;
     open_nodes(2, NULL);
-    assert_int_equal(vbn_mem_register(nodes[0].ctx, buf, 0, VBN_ACCESS_LOCAL, &mem), VBN_ERR_INVALID);
+    assert_int_equal(vbn_mem_register(nodes[0].ctx, buf, 0, VBN_ACCESS_LOCAL, &mem),
+                     VBN_ERR_INVALID);
     assert_int_equal(vbn_mem_register(nodes[0].ctx, buf, sizeof(buf), VBN_ACCESS_LOCAL, &mem), 0);
     assert_int_equal(vbn_put(nodes[0].to[1], buf + 1, mem, 0, 0, sizeof(buf), on_done, &status),
                      VBN_ERR_INVALID);
@@ -453,7 +456,8 @@ static void test_other_job(void **state)
     other_key(&o, &nodes[1]);
     assert_int_equal(vbn_open(&o, &nodes[1].ctx, NULL), 0);
     assert_int_equal(vbn_address(nodes[0].ctx, addr, &len), 0);
-    assert_int_equal(vbn_endpoint_create(nodes[1].ctx, addr, len, NULL, &ep, NULL), VBN_ERR_REFUSED);
+    assert_int_equal(vbn_endpoint_create(nodes[1].ctx, addr, len, NULL, &ep, NULL),
+                     VBN_ERR_REFUSED);
     close_nodes();
 }
 

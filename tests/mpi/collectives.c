@@ -30,12 +30,13 @@ struct blocks {
     int total;
 };
 
-/* Symmetric in the two ranks, as an alltoallv in place demands. */
+/* Symmetric in the two ranks, as an alltoallv in place demands. Nothing is empty where that would
+ * be nonblocking: Open MPI 4.1's ialltoallv in place then sends and receives one block at once. */
 static int block_count(const struct call *call, int a, int b)
 {
     if (!call->varied)
         return call->count;
-    if ((a + b) % 4 == 3)
+    if ((a + b) % 4 == 3 && !(call->in_place && call->nonblocking))
         return 0;
     return call->count + (a + b) % 3 * (call->count / 2);
 }

@@ -36,7 +36,7 @@ run_here() {
     timeout -k 5 "$timeout_s" \
         env -i "${environment[@]}" nice -n 0 -- "${command[@]}" </dev/null &
     here_pid=$!
-    wait "$here_pid"
+    { wait "$here_pid"; } 2>/dev/null # bash would report a kill
     status=$?
     here_pid=
     if ((status == 124 || status == 137)) && ((SECONDS >= timeout_s)); then

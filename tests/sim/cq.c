@@ -280,7 +280,9 @@ void sim_cq_detach(struct sim_cq *cq, struct sim_qp *qp, bool purge)
 /* What a failed completion leaves undefined is made useless, so that nobody relies on it. */
 static void wc_spoil(struct ibv_wc *wc)
 {
-    struct ibv_wc spoiled = {.wr_id = wc->wr_id, .status = wc->status, .qp_num = wc->qp_num,
+    struct ibv_wc spoiled = {.wr_id = wc->wr_id,
+                             .status = wc->status,
+                             .qp_num = wc->qp_num,
                              .vendor_err = wc->vendor_err};
     uint64_t noise = sim_rand();
     spoiled.opcode = noise & 1 ? IBV_WC_RECV : (enum ibv_wc_opcode)(noise >> 1 & 3);

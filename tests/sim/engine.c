@@ -27,10 +27,10 @@ static uint64_t ack_timeout_ns(const struct sim_qp *qp)
 /* The 32 values of the RNR timer (IBTA vol. 1, table 45), in units of 10 us. */
 static uint64_t rnr_timer_ns(uint8_t code)
 {
-    static const uint16_t units[32] = {65536, 1,    2,    3,    4,    6,    8,     12,
-                                       16,    24,   32,   48,   64,   96,   128,   192,
-                                       256,   384,  512,  768,  1024, 1536, 2048,  3072,
-                                       4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152};
+    static const uint16_t units[32] = {0,    1,    2,    3,     4,     6,     8,     12,
+                                       16,   24,   32,   48,    64,    96,    128,   192,
+                                       256,  384,  512,  768,   1024,  1536,  2048,  3072,
+                                       4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
     uint64_t count = code ? units[code & 31] : 65536;
     return count * 10000;
 }
@@ -151,7 +151,8 @@ static void stream_break(struct sim_qp *qp, struct sim_qp *peer)
 
 static bool wants_receive_fault(const struct sim_wqe *wqe)
 {
-    return sim.config.rnr_ppm && (wqe->opcode == IBV_WR_SEND || wqe->opcode == IBV_WR_SEND_WITH_IMM) &&
+    return sim.config.rnr_ppm &&
+           (wqe->opcode == IBV_WR_SEND || wqe->opcode == IBV_WR_SEND_WITH_IMM) &&
            sim_chance(sim.config.rnr_ppm);
 }
 

@@ -70,11 +70,11 @@ struct fabric_config {
     uint64_t timewait_ns;
 
     /* faults of the data path, a message */
-    uint32_t rnr_ppm;           /* receiver not ready although a receive is posted */
-    uint32_t drop_ppm;          /* packet lost: the transport retries after its timeout */
-    uint32_t retry_exc_ppm;     /* requester gives up: IBV_WC_RETRY_EXC_ERR, message delivered or not */
-    uint32_t qp_fatal_ppm;      /* QP to the error state, IBV_EVENT_QP_FATAL */
-    uint32_t ghost_ppm;         /* when a QP fails: its queued packets still arrive later */
+    uint32_t rnr_ppm;       /* receiver not ready although a receive is posted */
+    uint32_t drop_ppm;      /* packet lost: the transport retries after its timeout */
+    uint32_t retry_exc_ppm; /* requester gives up: IBV_WC_RETRY_EXC_ERR, message delivered or not */
+    uint32_t qp_fatal_ppm;  /* QP to the error state, IBV_EVENT_QP_FATAL */
+    uint32_t ghost_ppm;     /* when a QP fails: its queued packets still arrive later */
     uint64_t ghost_delay_ns;    /* how much later, at most [100 us] */
     uint32_t partial_write_ppm; /* when a QP fails: a prefix of the next RDMA write lands */
     uint32_t early_data_ppm;    /* passive side: data arrives before ESTABLISHED (RTU late) */
@@ -82,7 +82,7 @@ struct fabric_config {
     /* faults of a node's port, drawn once a node and interval */
     uint64_t flap_interval_ns; /* 0: never */
     uint32_t flap_ppm;
-    uint64_t flap_down_ns; /* longest time down */
+    uint64_t flap_down_ns;  /* longest time down */
     bool flap_is_fast_fail; /* while down, sends fail at once with IBV_WC_LOC_QP_OP_ERR (rxe) */
 
     /* faults of the connection manager, a message or event */
@@ -97,11 +97,11 @@ struct fabric_config {
     uint32_t alloc_fail_ppm; /* malloc & co., if the program is linked with the wrappers */
 
     /* device habits that differ between vendors */
-    bool purge_on_destroy;   /* completions of a destroyed QP vanish from the CQ */
-    bool no_last_wqe_event;  /* IBV_EVENT_QP_LAST_WQE_REACHED is never raised */
-    bool srq_limit_at_arm;   /* limit event at once if the SRQ is already below the limit */
-    bool no_comm_est;        /* IBV_EVENT_COMM_EST is never raised */
-    bool slots_at_complete;  /* a queue slot is free at completion, not only once polled */
+    bool purge_on_destroy;  /* completions of a destroyed QP vanish from the CQ */
+    bool no_last_wqe_event; /* IBV_EVENT_QP_LAST_WQE_REACHED is never raised */
+    bool srq_limit_at_arm;  /* limit event at once if the SRQ is already below the limit */
+    bool no_comm_est;       /* IBV_EVENT_COMM_EST is never raised */
+    bool slots_at_complete; /* a queue slot is free at completion, not only once polled */
 
     /* the checks that cost */
     bool no_buffer_checks; /* do not checksum send buffers */
@@ -144,13 +144,13 @@ uint64_t fabric_next_ns(void);
 uint64_t fabric_random(uint64_t bound);
 
 /* ---- faults on command ---- */
-void fabric_link_set(int node, bool up);   /* port events, netdev not running, packets lost */
-void fabric_device_remove(int node);       /* DEVICE_FATAL, DEVICE_REMOVAL; every call fails */
-void fabric_node_power_off(int node);      /* silence: no packet in or out, no CM message */
+void fabric_link_set(int node, bool up); /* port events, netdev not running, packets lost */
+void fabric_device_remove(int node);     /* DEVICE_FATAL, DEVICE_REMOVAL; every call fails */
+void fabric_node_power_off(int node);    /* silence: no packet in or out, no CM message */
 /* The process dies, its kernel cleans up (peers are told by the CM). The rank's memory is still
  * there: its later calls do nothing and succeed if they destroy, fail with EIO if not. */
 void fabric_rank_kill(int rank);
-void fabric_qp_fail(uint32_t qp_num);      /* to the error state, as by a fatal local error */
+void fabric_qp_fail(uint32_t qp_num); /* to the error state, as by a fatal local error */
 void fabric_path_set(int from_node, int to_node, bool up); /* one direction; data and CM */
 
 /* ---- failing the Nth call ---- */

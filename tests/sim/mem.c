@@ -54,7 +54,10 @@ static struct ibv_mr *reg_mr(struct ibv_pd *ibv, void *addr, size_t length, uint
         return refuse(EOPNOTSUPP);
     struct sim_mr *mr = sim_obj_new(SIM_MR, sizeof(*mr), 0);
     mr->access = access;
-    mr->mr = (struct ibv_mr){.context = ibv->context, .pd = ibv, .addr = addr, .length = length,
+    mr->mr = (struct ibv_mr){.context = ibv->context,
+                             .pd = ibv,
+                             .addr = addr,
+                             .length = length,
                              .handle = mr->obj.number};
     mr_remember(mr);
     pd->users++;

@@ -63,9 +63,12 @@ const char *ibv_event_type_str(enum ibv_event_type event)
 const char *ibv_port_state_str(enum ibv_port_state state)
 {
     static const char *const names[] = {
-        [IBV_PORT_NOP] = "no state change (NOP)", [IBV_PORT_DOWN] = "down",
-        [IBV_PORT_INIT] = "init",                 [IBV_PORT_ARMED] = "armed",
-        [IBV_PORT_ACTIVE] = "active",             [IBV_PORT_ACTIVE_DEFER] = "active defer",
+        [IBV_PORT_NOP] = "no state change (NOP)",
+        [IBV_PORT_DOWN] = "down",
+        [IBV_PORT_INIT] = "init",
+        [IBV_PORT_ARMED] = "armed",
+        [IBV_PORT_ACTIVE] = "active",
+        [IBV_PORT_ACTIVE_DEFER] = "active defer",
     };
     return pick(names, COUNT_OF(names), state);
 }

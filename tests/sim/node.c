@@ -233,8 +233,8 @@ int fabric_rank_add(int node)
         sim.rank_cap = sim.rank_cap ? sim.rank_cap * 2 : 16;
         sim.ranks = sim_regrow(sim.ranks, (size_t)sim.rank_cap * sizeof(struct sim_rank));
     }
-    sim.ranks[sim.rank_count] = (struct sim_rank){.number = sim.rank_count,
-                                                  .node = sim.nodes[node]};
+    sim.ranks[sim.rank_count] =
+        (struct sim_rank){.number = sim.rank_count, .node = sim.nodes[node]};
     return sim.rank_count++;
 }
 

@@ -10,11 +10,16 @@
 #include <unistd.h>
 
 static const char *const kind_names[SIM_KINDS] = {
-    [SIM_CONTEXT] = "device context", [SIM_PD] = "PD",
-    [SIM_MR] = "MR",                  [SIM_CHANNEL] = "completion channel",
-    [SIM_CQ] = "CQ",                  [SIM_SRQ] = "SRQ",
-    [SIM_QP] = "QP",                  [SIM_CM_CHANNEL] = "CM event channel",
-    [SIM_CM_ID] = "CM id",            [SIM_CM_EVENT] = "CM event",
+    [SIM_CONTEXT] = "device context",
+    [SIM_PD] = "PD",
+    [SIM_MR] = "MR",
+    [SIM_CHANNEL] = "completion channel",
+    [SIM_CQ] = "CQ",
+    [SIM_SRQ] = "SRQ",
+    [SIM_QP] = "QP",
+    [SIM_CM_CHANNEL] = "CM event channel",
+    [SIM_CM_ID] = "CM id",
+    [SIM_CM_EVENT] = "CM event",
 };
 
 const char *sim_kind_name(enum sim_kind kind)

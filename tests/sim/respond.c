@@ -145,8 +145,8 @@ static void execute_write(const struct sim_wqe *wqe)
 
 static bool is_ready(const struct sim_qp *qp)
 {
-    return qp->obj.magic == SIM_ALIVE && (qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS ||
-                                          qp->state == IBV_QPS_SQD);
+    return qp->obj.magic == SIM_ALIVE &&
+           (qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD);
 }
 
 static void first_arrival(struct sim_qp *qp)
@@ -157,16 +157,15 @@ static void first_arrival(struct sim_qp *qp)
     qp->rx_any = true;
 }
 
-enum sim_answer sim_respond(struct sim_qp *qp, const struct sim_qp *requester,
-                            struct sim_wqe *wqe, enum ibv_wc_status *status)
+enum sim_answer sim_respond(struct sim_qp *qp, const struct sim_qp *requester, struct sim_wqe *wqe,
+                            enum ibv_wc_status *status)
 {
     if (!is_ready(qp) || wqe->seq != qp->rx_seq)
         return SIM_ANSWER_SILENCE;
     first_arrival(qp);
     if (needs_receive(wqe) && !has_receive(qp))
         return SIM_ANSWER_RNR;
-    if (requester && sim_wqe_is_read(wqe) &&
-        requester->reads_out >= qp->attr.max_dest_rd_atomic) {
+    if (requester && sim_wqe_is_read(wqe) && requester->reads_out >= qp->attr.max_dest_rd_atomic) {
         sim_violation("QP %u has %u reads outstanding at a responder that takes %u",
                       requester->qp.qp_num, requester->reads_out + 1, qp->attr.max_dest_rd_atomic);
         return refuse(qp, wqe, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR, status);

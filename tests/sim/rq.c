@@ -168,8 +168,8 @@ int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
     struct sim_srq *srq = SIM_OF(ibv, struct sim_srq, srq);
     if (!sim_obj_check(&srq->obj, SIM_SRQ, "ibv_query_srq"))
         return EINVAL;
-    *attr = (struct ibv_srq_attr){.max_wr = srq->rq.max_wr, .max_sge = srq->rq.max_sge,
-                                  .srq_limit = srq->limit};
+    *attr = (struct ibv_srq_attr){
+        .max_wr = srq->rq.max_wr, .max_sge = srq->rq.max_sge, .srq_limit = srq->limit};
     return 0;
 }
 

@@ -12,6 +12,10 @@
 #ifndef VBN_TESTS_SIM_SIM_H
 #define VBN_TESTS_SIM_SIM_H
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
 #include "fabric.h"
 
 #include <errno.h>
@@ -22,7 +26,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-#define SIM_OF(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#define SIM_OF(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 enum { SIM_PORT = 1, SIM_QPN_FIRST = 0x11, SIM_PSN_MASK = 0xffffff };
 
@@ -154,11 +158,11 @@ struct sim_wqe {
     uint16_t num_sge;
     uint8_t opcode, state, status;
     bool signaled, fence, solicited, inlined;
-    bool executed;  /* the responder did it, the acknowledgement was lost */
-    bool completed; /* its completion, if any, is in the CQ */
-    bool slot_free; /* no longer counted in sq_used */
-    bool retired;   /* a completion that covers it was polled: the buffer is the program's */
-    void *copy;     /* the bytes themselves (inline, or taken out of the program's hands) */
+    bool executed;        /* the responder did it, the acknowledgement was lost */
+    bool completed;       /* its completion, if any, is in the CQ */
+    bool slot_free;       /* no longer counted in sq_used */
+    bool retired;         /* a completion that covers it was polled: the buffer is the program's */
+    void *copy;           /* the bytes themselves (inline, or taken out of the program's hands) */
     struct ibv_sge sge[]; /* with a copy: one entry that points to it */
 };
 
@@ -242,11 +246,11 @@ struct sim_id {
     struct sim_node *node;
     enum sim_id_state state;
     enum sim_cm_state cm;
-    bool bound_any;  /* no device yet */
-    bool has_user;   /* the program would see its events (false: request not accepted yet) */
+    bool bound_any; /* no device yet */
+    bool has_user;  /* the program would see its events (false: request not accepted yet) */
     bool passive;
-    int backlog;     /* requests that may wait unread */
-    uint32_t gen;    /* timers of an earlier step are void */
+    int backlog;  /* requests that may wait unread */
+    uint32_t gen; /* timers of an earlier step are void */
     uint32_t reported, acked;
     uint16_t port;
     struct sim_id *node_next; /* the node's bound ids */
@@ -472,14 +476,7 @@ void sim_qp_reclaim(struct sim_qp *qp); /* the process is gone */
 void sim_ghosts_spawn(struct sim_qp *qp);
 
 /* ---- cm_*.c ---- */
-enum sim_cm_kind {
-    SIM_MSG_REQ,
-    SIM_MSG_REP,
-    SIM_MSG_RTU,
-    SIM_MSG_REJ,
-    SIM_MSG_DREQ,
-    SIM_MSG_DREP
-};
+enum sim_cm_kind { SIM_MSG_REQ, SIM_MSG_REP, SIM_MSG_RTU, SIM_MSG_REJ, SIM_MSG_DREQ, SIM_MSG_DREP };
 struct sim_cm_msg {
     enum sim_cm_kind kind;
     struct sim_id *from, *to; /* to: NULL for a REQ */

@@ -22,30 +22,31 @@ static uint64_t written, hash;
 static char texts[TEXTS][TEXT_BYTES];
 static int violations;
 
-/* How the three numbers are read. */
+/* How the three numbers are read. %1, %2, %3: as a number, or by the letter behind: k object kind,
+ * o send opcode, s completion status, q QP state, c CM event, m CM message, a async event. */
 static const char *const formats[] = {
-    [SIM_T_MARK] = "%llu %llu",
-    [SIM_T_CALL_FAILS] = "call is made to fail (class %llu, count %llu)",
-    [SIM_T_POST_SEND] = "qp %llu posts send opcode %llu, %llu bytes",
-    [SIM_T_POST_RECV] = "queue %llu: %llu receives posted",
-    [SIM_T_ARRIVE] = "qp %llu: message %llu arrives, %llu bytes",
-    [SIM_T_RNR] = "qp %llu: receiver not ready for message %llu (try %llu)",
-    [SIM_T_LOST] = "qp %llu: message %llu or its acknowledgement is lost (try %llu)",
-    [SIM_T_NAK] = "qp %llu: message %llu refused, status %llu",
-    [SIM_T_CQE] = "cq %llu: completion of qp %llu, status %llu",
-    [SIM_T_POLL] = "cq %llu: polled, %llu completions, %llu left",
-    [SIM_T_QP_STATE] = "qp %llu: state %llu -> %llu",
-    [SIM_T_QP_ERROR] = "qp %llu fails in state %llu",
-    [SIM_T_ASYNC] = "context %llu: async event %llu of %llu",
-    [SIM_T_CM_SEND] = "id %llu sends CM message %llu to node %llu",
-    [SIM_T_CM_LOST] = "id %llu: CM message %llu is lost (try %llu)",
-    [SIM_T_CM_EVENT] = "id %llu: CM event %llu, status %lld",
-    [SIM_T_CREATE] = "object of kind %llu created: %llu",
-    [SIM_T_DESTROY] = "object of kind %llu destroyed: %llu",
-    [SIM_T_LINK] = "node %llu: link %llu",
-    [SIM_T_KILL] = "rank or node %llu dies (%llu)",
-    [SIM_T_GHOST] = "qp %llu: message %llu arrives after its sender's QP failed (taken: %llu)",
-    [SIM_T_PARTIAL] = "qp %llu: a prefix of %llu bytes of message %llu lands",
+    [SIM_T_MARK] = "%1 %2",
+    [SIM_T_CALL_FAILS] = "call is made to fail (class %1, count %2)",
+    [SIM_T_POST_SEND] = "qp %1 posts %2o, %3 bytes",
+    [SIM_T_POST_RECV] = "receive queue %1: %2 posted",
+    [SIM_T_ARRIVE] = "qp %1 takes message %2, %3 bytes",
+    [SIM_T_RNR] = "qp %1: the receiver is not ready for message %2 (try %3)",
+    [SIM_T_LOST] = "qp %1: message %2 or its acknowledgement is lost (try %3)",
+    [SIM_T_NAK] = "qp %1 refuses message %2: %3s",
+    [SIM_T_CQE] = "cq %1: completion of qp %2: %3s",
+    [SIM_T_POLL] = "cq %1: %2 completions polled, %3 left",
+    [SIM_T_QP_STATE] = "qp %1: %2q -> %3q",
+    [SIM_T_QP_ERROR] = "qp %1 fails in %2q",
+    [SIM_T_ASYNC] = "context %1: async event: %2a",
+    [SIM_T_CM_SEND] = "id %1 sends %2m to node %3",
+    [SIM_T_CM_LOST] = "id %1: %2m is lost (try %3)",
+    [SIM_T_CM_EVENT] = "id %1: %2c, status %3",
+    [SIM_T_CREATE] = "%1k %2 created",
+    [SIM_T_DESTROY] = "%1k %2 destroyed",
+    [SIM_T_LINK] = "node %1: link state %2",
+    [SIM_T_KILL] = "%1 dies (0 rank, 1 node powered off, 2 device removed): %2",
+    [SIM_T_GHOST] = "qp %1, failed before: its message %2 arrives (taken: %3)",
+    [SIM_T_PARTIAL] = "qp %1: %2 bytes, a part only, of message %3 land",
 };
 
 static void hash_in(uint64_t x)
@@ -57,8 +58,8 @@ static void hash_in(uint64_t x)
 static struct entry *entry_new(enum sim_trace what, uint64_t a, uint64_t b, uint64_t c)
 {
     struct entry *entry = &ring[written++ % TRACE_SLOTS];
-    *entry = (struct entry){.at_ns = sim.now_ns, .a = a, .b = b, .c = c, .rank = sim.current,
-                            .what = what};
+    *entry = (struct entry){
+        .at_ns = sim.now_ns, .a = a, .b = b, .c = c, .rank = sim.current, .what = what};
     hash_in(sim.now_ns ^ ((uint64_t)what << 56) ^ ((uint64_t)(uint32_t)sim.current << 40));
     hash_in(a ^ (b << 24) ^ (c << 44));
     return entry;
@@ -79,8 +80,59 @@ uint64_t fabric_trace_hash(void)
     return hash;
 }
 
+static const char *opcode_name(uint64_t opcode)
+{
+    static const char *const names[] = {
+        "write", "write with immediate", "send",         "send with immediate",
+        "read",  "compare and swap",     "fetch and add"};
+    return opcode < sizeof(names) / sizeof(names[0]) ? names[opcode] : "unknown opcode";
+}
+
+static const char *state_name(uint64_t state)
+{
+    static const char *const names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+    return state < sizeof(names) / sizeof(names[0]) ? names[state] : "unknown state";
+}
+
+static const char *message_name(uint64_t message)
+{
+    static const char *const names[] = {"REQ", "REP", "RTU", "REJ", "DREQ", "DREP"};
+    return message < sizeof(names) / sizeof(names[0]) ? names[message] : "unknown message";
+}
+
+static void value_print(FILE *out, char how, uint64_t value)
+{
+    switch (how) {
+    case 'k':
+        fputs(value < SIM_KINDS ? sim_kind_name((enum sim_kind)value) : "unknown", out);
+        break;
+    case 'o':
+        fputs(opcode_name(value), out);
+        break;
+    case 's':
+        fputs(ibv_wc_status_str((enum ibv_wc_status)value), out);
+        break;
+    case 'q':
+        fputs(state_name(value), out);
+        break;
+    case 'c':
+        fputs(rdma_event_str((enum rdma_cm_event_type)value), out);
+        break;
+    case 'm':
+        fputs(message_name(value), out);
+        break;
+    case 'a':
+        fputs(ibv_event_type_str((enum ibv_event_type)value), out);
+        break;
+    default:
+        fprintf(out, "%lld", (long long)value);
+        break;
+    }
+}
+
 static void entry_print(FILE *out, const struct entry *entry)
 {
+    const uint64_t values[] = {entry->a, entry->b, entry->c};
     fprintf(out, "%12.3f us ", (double)entry->at_ns / 1000.0);
     if (entry->rank >= 0)
         fprintf(out, "rank %-3d ", entry->rank);
@@ -88,23 +140,28 @@ static void entry_print(FILE *out, const struct entry *entry)
         fprintf(out, "fabric   ");
     if (entry->text)
         fprintf(out, "%s ", entry->text);
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-#pragma GCC diagnostic ignored "-Wformat-extra-args"
-    fprintf(out, formats[entry->what], (unsigned long long)entry->a, (unsigned long long)entry->b,
-            (unsigned long long)entry->c);
-#pragma GCC diagnostic pop
+    for (const char *at = formats[entry->what]; *at; at++) {
+        if (*at != '%') {
+            fputc(*at, out);
+            continue;
+        }
+        uint64_t value = values[*++at - '1'];
+        bool is_named = at[1] != '\0' && strchr("kosqcma", at[1]);
+        value_print(out, is_named ? at[1] : ' ', value);
+        at += is_named;
+    }
     fputc('\n', out);
 }
 
 void fabric_trace_print(FILE *out)
 {
     uint64_t first = written > SHOWN ? written - SHOWN : 0;
-    fprintf(out, "fabric: seed %llu, %d ranks on %d nodes, %.3f ms of virtual time, trace hash "
-                 "%016llx; the last %llu of %llu events:\n",
-            (unsigned long long)sim.seed, sim.rank_count, sim.node_count,
-            (double)sim.now_ns / 1e6, (unsigned long long)hash,
-            (unsigned long long)(written - first), (unsigned long long)written);
+    fprintf(out,
+            "fabric: seed %llu, %d ranks on %d nodes, %.3f ms of virtual time, trace hash "
+            "%016llx; the last %llu of %llu events:\n",
+            (unsigned long long)sim.seed, sim.rank_count, sim.node_count, (double)sim.now_ns / 1e6,
+            (unsigned long long)hash, (unsigned long long)(written - first),
+            (unsigned long long)written);
     for (uint64_t i = first; i < written; i++)
         entry_print(out, &ring[i % TRACE_SLOTS]);
     for (int i = 0; i < violations && i < TEXTS; i++)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# What the scripts that start MPI jobs share: the options they all have, the
+# mpirun command line, and the lines and the tally that they print. Sourced.
+# shellcheck shell=bash
+
+here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P) || exit 2
+self=${0##*/}
+btl=verbena,self
+timeout_s=300
+mpirun_args=()
+passed=0
+failed=0
+
+misused() {
+    printf '%s: %s\n    see %s --help\n' "$self" "$1" "$self" >&2
+    exit 2
+}
+
+# For scripts where there is nothing to do without PROGRAM.
+need() {
+    type -P "$1" >/dev/null && return
+    printf '%s: %s is not installed; install it (Debian package: %s)\n' "$self" "$1" "$2" >&2
+    exit 2
+}
+
+# common_option NAME VALUE: true if it was one of the options all scripts have.
+common_option() {
+    case $1 in
+        --btl) btl=$2 ;;
+        --timeout)
+            [[ $2 =~ ^[1-9][0-9]{0,5}$ ]] || misused "--timeout '$2': expected seconds, from 1"
+            timeout_s=$2
+            ;;
+        --mpirun-args) read -r -a mpirun_args <<<"$2" ;;
+        *) return 1 ;;
+    esac
+}
+
+# Sets the array `mpirun` to all but the number of ranks and the program.
+# osc pt2pt: Debian's configuration switches it off, and without it one-sided
+# communication works over shared memory and hardware atomics only.
+make_mpirun() {
+    need mpirun openmpi-bin
+    mpirun=(mpirun --oversubscribe --bind-to none --mca pml ob1 --mca btl "$btl" --mca osc pt2pt)
+    ((EUID != 0)) || mpirun+=(--allow-run-as-root)
+    mpirun+=(${mpirun_args[@]+"${mpirun_args[@]}"})
+}
+
+# pass NAME NOTE / fail NAME REASON: one line each, counted.
+pass() {
+    printf 'PASS %s (%s)\n' "$1" "$2"
+    passed=$((passed + 1))
+}
+
+fail() {
+    printf 'FAIL %s %s\n' "$1" "$2"
+    failed=$((failed + 1))
+}
+
+# indent [COUNT]: the last lines of standard input (all without COUNT), set off.
+indent() {
+    tail -n "${1:-+1}" | sed 's/^/    | /'
+}
+
+# The last line, and the exit status.
+tally() {
+    printf '%d passed, %d failed\n' "$passed" "$failed"
+    ((failed == 0 && passed > 0))
+}

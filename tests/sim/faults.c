@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Faults of whole nodes and ranks: links that flap, devices that vanish, machines that fall
+ * silent, processes that die; and the drawing of a configuration from a seed.
+ */
+#include "sim.h"
+
+/* ---- links ---- */
+
+static void port_event(struct sim_node *node, enum ibv_event_type type)
+{
+    struct ibv_async_event event = {.element.port_num = SIM_PORT, .event_type = type};
+    for (struct sim_context *context = node->contexts; context; context = context->node_next)
+        if (!context->obj.hidden)
+            sim_async_raise(context, &event);
+}
+
+void fabric_link_set(int number, bool up)
+{
+    struct sim_node *node = sim.nodes[number];
+    if (node->link_up == up || node->removed)
+        return;
+    node->link_up = up;
+    sim_trace(SIM_T_LINK, (uint64_t)number, up, 0);
+    port_event(node, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+}
+
+static void flap_up(void *obj, uint64_t arg)
+{
+    struct sim_node *node = obj;
+    (void)arg;
+    fabric_link_set(node->number, true);
+}
+
+static void flap_tick(void *obj, uint64_t arg)
+{
+    struct sim_node *node = obj;
+    (void)arg;
+    if (node->link_up && sim_chance(sim.config.flap_ppm)) {
+        sim.counters.faults++;
+        fabric_link_set(node->number, false);
+        sim_after(1 + sim_below(sim.config.flap_down_ns), flap_up, node, 0);
+    }
+    if (sim.config.flap_interval_ns)
+        sim_after(sim.config.flap_interval_ns, flap_tick, node, 0);
+}
+
+void sim_faults_node(struct sim_node *node)
+{
+    if (sim.config.flap_interval_ns)
+        sim_after(sim_below(sim.config.flap_interval_ns), flap_tick, node, 0);
+}
+
+/* ---- nodes ---- */
+
+void fabric_node_power_off(int number)
+{
+    sim.nodes[number]->powered = false;
+    sim_trace(SIM_T_KILL, (uint64_t)number, 1, 0);
+}
+
+static void node_qps_fail(struct sim_node *node)
+{
+    for (size_t i = 0; i < sim.qp_count; i++)
+        if (sim.qps[i]->obj.magic == SIM_ALIVE && sim.qps[i]->node == node)
+            sim_qp_error(sim.qps[i], "device removed");
+}
+
+static void ids_removed(struct sim_node *node)
+{
+    for (struct sim_obj *obj = sim.objects; obj; obj = obj->next) {
+        struct sim_id *id = SIM_OF(obj, struct sim_id, obj);
+        if (obj->kind != SIM_CM_ID || obj->magic != SIM_ALIVE || id->node != node ||
+            !id->id.verbs || id->bound_any)
+            continue;
+        id->cm = SIM_CM_OVER;
+        id->state = SIM_ID_REMOVED;
+        id->gen++;
+        sim_cm_post(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0, NULL, 0);
+    }
+}
+
+void fabric_device_remove(int number)
+{
+    struct sim_node *node = sim.nodes[number];
+    if (node->removed)
+        return;
+    node->removed = true;
+    sim_trace(SIM_T_KILL, (uint64_t)number, 2, 0);
+    struct ibv_async_event event = {.event_type = IBV_EVENT_DEVICE_FATAL};
+    for (struct sim_context *context = node->contexts; context; context = context->node_next)
+        if (!context->obj.hidden)
+            sim_async_raise(context, &event);
+    node_qps_fail(node);
+    ids_removed(node);
+}
+
+/* ---- ranks ---- */
+
+void fabric_rank_kill(int number)
+{
+    struct sim_rank *rank = &sim.ranks[number];
+    if (rank->dead)
+        return;
+    sim_trace(SIM_T_KILL, (uint64_t)number, 0, 0);
+    for (struct sim_obj *obj = sim.objects; obj; obj = obj->next) {
+        if (obj->magic != SIM_ALIVE || obj->rank != number)
+            continue;
+        if (obj->kind == SIM_CM_ID)
+            sim_id_reclaim(SIM_OF(obj, struct sim_id, obj));
+        else if (obj->kind == SIM_QP)
+            sim_qp_reclaim(SIM_OF(obj, struct sim_qp, obj));
+        else if (obj->kind == SIM_SRQ)
+            sim_rq_drop(&SIM_OF(obj, struct sim_srq, obj)->rq);
+    }
+    rank->dead = true;
+}
+
+/* ---- a configuration from a seed ---- */
+
+static uint64_t draw(uint64_t *state, uint64_t bound)
+{
+    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (z ^ (z >> 31)) % bound;
+}
+
+/* A rate is off half of the time, so that each fault is also seen alone. */
+static uint32_t draw_rate(uint64_t *state, uint32_t most_ppm)
+{
+    return draw(state, 2) ? (uint32_t)draw(state, most_ppm) + 1 : 0;
+}
+
+void fabric_config_random(uint64_t seed, struct fabric_config *config)
+{
+    uint64_t state = seed ^ 0xfab51cfab51cu;
+    memset(config, 0, sizeof(*config));
+    config->latency_ns = 200 + draw(&state, 5000);
+    config->jitter_ns = 1 + draw(&state, 20000);
+    config->ack_jitter_ns = draw(&state, 20000);
+    config->cq_hold_ns = draw(&state, 2) ? draw(&state, 30000) : 0;
+    config->cm_jitter_ns = draw(&state, 200000);
+    config->cm_timeout_ns = 2000000 + draw(&state, 100000000);
+    config->cm_retries = 1 + (uint32_t)draw(&state, 15);
+    config->timewait_ns = 1000000 + draw(&state, 2000000000);
+    config->rnr_ppm = draw_rate(&state, 20000);
+    config->drop_ppm = draw_rate(&state, 5000);
+    config->retry_exc_ppm = draw_rate(&state, 3000);
+    config->qp_fatal_ppm = draw_rate(&state, 2000);
+    config->ghost_ppm = draw_rate(&state, 800000);
+    config->ghost_delay_ns = 1 + draw(&state, 10000000);
+    config->partial_write_ppm = draw_rate(&state, 500000);
+    config->early_data_ppm = draw_rate(&state, 300000);
+    config->flap_interval_ns = 1000000 + draw(&state, 50000000);
+    config->flap_ppm = draw_rate(&state, 20000);
+    config->flap_down_ns = 1 + draw(&state, 300000000);
+    config->flap_is_fast_fail = draw(&state, 2);
+    config->cm_lost_ppm = draw_rate(&state, 50000);
+    config->cm_repeat_ppm = draw_rate(&state, 100000);
+    config->cm_reject_ppm = draw_rate(&state, 50000);
+    config->cm_addr_error_ppm = draw_rate(&state, 50000);
+    config->purge_on_destroy = draw(&state, 2);
+    config->no_last_wqe_event = draw(&state, 2);
+    config->srq_limit_at_arm = draw(&state, 2);
+    config->no_comm_est = draw(&state, 2);
+    config->slots_at_complete = draw(&state, 2);
+}
