@@ -51,9 +51,8 @@ if BUILD_OMPI_BTL
 endif
 
 check-shell:
-	@cd $(srcdir) && find . \( -name .git -o -path './build*' -o -name autom4te.cache \) -prune \
-	    -o -type f -perm -u+x -print0 | xargs -0 grep -lE '^#!.*(bash|/sh)$$' | \
-	    grep -vxE './(configure|config.status|libtool)' | \
+	@cd $(srcdir) && find autogen.sh check demo .ci examples tests tools -type f -perm -u+x -print0 | \
+	    xargs -0 grep -lE '^#!.*(bash|/sh)$$' | \
 	    xargs shellcheck --severity=warning --external-sources
 
 check-gates: check-style check-layers check-headers check-exports check-cppcheck check-tidy \
@@ -64,4 +63,4 @@ check-gates: check-style check-layers check-headers check-exports check-cppcheck
 
 EXTRA_DIST += tools/build tools/check-exports tools/check-layers tools/common.sh \
 	tools/cppcheck.suppressions tools/packages
-CLEANFILES = cppcheck-queue.h
+CLEANFILES += cppcheck-queue.h

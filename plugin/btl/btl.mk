@@ -22,4 +22,11 @@ plugin_btl_mca_btl_verbena_la_CFLAGS = $(AM_CFLAGS) $(OMPI_CFLAGS) -fvisibility=
 plugin_btl_mca_btl_verbena_la_LIBADD = libverbena.la $(OMPI_LIBS)
 plugin_btl_mca_btl_verbena_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 	-R $(libdir)
+
+# A component that is not installed looks for its help file beside itself.
+VBN_BTL_HELP_BESIDE = plugin/btl/.libs/help-btl-verbena.txt
+all-local: $(VBN_BTL_HELP_BESIDE)
+$(VBN_BTL_HELP_BESIDE): $(srcdir)/plugin/btl/help-btl-verbena.txt plugin/btl/mca_btl_verbena.la
+	$(AM_V_GEN)cp $(srcdir)/plugin/btl/help-btl-verbena.txt $@
+CLEANFILES += $(VBN_BTL_HELP_BESIDE)
 endif

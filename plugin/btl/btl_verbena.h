@@ -44,30 +44,32 @@ struct btl_verbena_module {
     struct vbn_attr attr;
     mca_rcache_base_module_t *rcache;
     mca_btl_base_module_error_cb_fn_t error_cb;
-    bool closing;              /* faults no longer matter to anyone */
-    opal_list_t endpoints;     /* every mca_btl_base_endpoint_t, also those of departed peers */
-    opal_free_list_t controls; /* btl_verbena_control_t */
-    opal_free_list_t rma_ops;  /* btl_verbena_rma_t */
-    opal_list_t waiting;       /* btl_verbena_work_t in the order of arrival */
-    opal_mutex_t lock;         /* guards `endpoints` and `waiting` */
-    opal_mutex_t resuming;     /* held by the thread that works off `waiting` */
-    uint32_t resume_pass;      /* see btl_verbena_work_resume() */
+    bool closing;           /* faults no longer matter to anyone */
+    opal_free_list_t frags; /* btl_verbena_frag_t without a transport message */
+    opal_free_list_t rmas;  /* btl_verbena_rma_t */
+    opal_mutex_t lock;      /* guards the two lists below and those of the endpoints */
+    struct mca_btl_base_endpoint_t *endpoints; /* all, also those of departed peers */
+    opal_list_t busy;                          /* endpoints with work that waits */
+    opal_mutex_t resuming;                     /* held by the thread that works off `busy` */
 };
 
 /* A peer. */
 typedef struct mca_btl_base_endpoint_t {
-    opal_list_item_t super;
+    opal_list_item_t super; /* in `busy` */
+    struct mca_btl_base_endpoint_t *next;
     btl_verbena_module_t *module;
-    opal_proc_t *proc;
-    vbn_endpoint_t *peer;
-    uint32_t stuck_in_pass; /* the pass in which the transport last had no room for this peer */
+    opal_proc_t *proc;    /* NULL: departed */
+    vbn_endpoint_t *peer; /* NULL: departed */
+    bool lost;            /* the transport has given it up */
+    bool is_busy;         /* in `busy`, or taken from there by the thread that works it off */
+    opal_list_t waiting;  /* btl_verbena_work_t in the order of arrival */
 } btl_verbena_endpoint_t;
 OBJ_CLASS_DECLARATION(btl_verbena_endpoint_t);
 
 /*
- * Something that the transport had no room for. It is tried again after each progress.
- * start   gives a vbn_status: VBN_ERR_AGAIN keeps it waiting; 0 means that it is on its way and
- *         looks after itself; anything else makes fail() be called.
+ * Something that cannot go on now and is tried again after each progress.
+ * start   gives a vbn_status: VBN_ERR_AGAIN keeps it waiting; 0 means that it is on its way, or
+ *         over, and looks after itself; anything else makes fail() be called.
  * fail    ends it with STATUS.
  */
 typedef struct btl_verbena_work {
@@ -78,25 +80,18 @@ typedef struct btl_verbena_work {
 } btl_verbena_work_t;
 OBJ_CLASS_DECLARATION(btl_verbena_work_t);
 
-/* A message that ob1 fills. It lives in the private room of a transport message. */
+/* A message that ob1 fills: in the private room of a transport message, or in plain memory. */
 typedef struct btl_verbena_frag {
     mca_btl_base_descriptor_t base;
     mca_btl_base_segment_t segment;
-    btl_verbena_endpoint_t *endpoint;
-    vbn_msg_t *msg; /* NULL: part of a btl_verbena_control_t */
+    vbn_msg_t *msg;          /* NULL: in plain memory, from the module's `frags` */
+    mca_btl_base_tag_t tag;  /* while it waits */
+    btl_verbena_work_t work; /* its endpoint is always set */
 } btl_verbena_frag_t;
 OBJ_CLASS_DECLARATION(btl_verbena_frag_t);
 
 /* Longest message that is kept in plain memory rather than refused when there is no room. */
-#define BTL_VERBENA_CONTROL_MAX 512
-
-/* Such a message; its bytes are the payload buffer of the free list. */
-typedef struct btl_verbena_control {
-    btl_verbena_frag_t frag;
-    btl_verbena_work_t work;
-    mca_btl_base_tag_t tag;
-} btl_verbena_control_t;
-OBJ_CLASS_DECLARATION(btl_verbena_control_t);
+#define BTL_VERBENA_PLAIN_MAX 512
 
 /* One put or get. */
 typedef struct btl_verbena_rma {
@@ -161,10 +156,10 @@ int btl_verbena_finalize(mca_btl_base_module_t *btl);
 /* The transport's callback: a connection is lost. ARG is the module. */
 void btl_verbena_endpoint_error(void *arg, vbn_endpoint_t *peer, int status, const char *reason);
 
-/* Makes WORK wait for room. */
-void btl_verbena_work_add(btl_verbena_module_t *module, btl_verbena_work_t *work);
+/* Makes WORK wait, behind what waits already for its endpoint. */
+void btl_verbena_work_add(btl_verbena_work_t *work);
 
-/* Tries everything that waits once more. Returns how much of it is done with. */
+/* Tries what waits once more. Returns how much of it has gone on. */
 int btl_verbena_work_resume(btl_verbena_module_t *module);
 
 /* What Open MPI calls a vbn_status. */

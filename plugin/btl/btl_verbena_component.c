@@ -15,6 +15,7 @@
 
 #include "opal/mca/btl/base/btl_base_error.h"
 #include "opal/util/argv.h"
+#include "opal/util/basename.h"
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 
@@ -33,25 +34,52 @@
 
 /* --- messages for users --------------------------------------------------------------------- */
 
-/*
- * Opens a file that all processes of the job on this host share for TOPIC, and locks it. It has
- * bytes in it once one of them has spoken. -1 where there is no such file.
- */
-static int topic_lock(const char *topic)
+/* True when FOLDER is missing from where it was. */
+static bool folder_removed(const char *folder)
 {
-    const char *folder = opal_process_info.job_session_dir;
+    char *parent = opal_dirname(folder);
+    bool removed = parent && access(parent, F_OK) == 0 && access(folder, F_OK) != 0;
+
+    free(parent);
+    return removed;
+}
+
+/*
+ * Opens and locks a file which the ranks of a job on one host share for TOPIC, in the folder that
+ * Open MPI makes for the job. -1 where there is none.
+ */
+static int topic_lock(const char *folder, const char *topic)
+{
     char path[PATH_MAX];
     int fd;
 
-    if (!folder)
-        return -1;
-    snprintf(path, sizeof(path), "%s/verbena said %s", folder, topic);
+    /* Not directly in it: files there are removed with the first rank that ends. */
+    snprintf(path, sizeof(path), "%s/verbena", folder);
+    mkdir(path, S_IRWXU);
+    snprintf(path, sizeof(path), "%s/verbena/%s", folder, topic);
     fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
-    if (fd >= 0 && flock(fd, LOCK_EX) != 0) {
-        close(fd);
-        return -1;
-    }
+    if (fd >= 0)
+        flock(fd, LOCK_EX);
     return fd;
+}
+
+/* Writes TEXT unless another rank on this host has written about TOPIC. */
+static void say_once(const char *topic, const char *text)
+{
+    const char *folder = opal_process_info.job_session_dir;
+    int fd = folder ? topic_lock(folder, topic) : -1;
+    struct stat file = {.st_size = 0};
+
+    if (fd >= 0)
+        fstat(fd, &file);
+    else if (folder && folder_removed(folder))
+        return; /* mpirun is ending the job, so the first to speak has spoken */
+    if (file.st_size == 0)
+        fputs(text, stderr);
+    if (fd >= 0) {
+        dprintf(fd, "said by rank %u\n", OPAL_PROC_MY_NAME.vpid);
+        close(fd);
+    }
 }
 
 /*
@@ -62,44 +90,24 @@ static int topic_lock(const char *topic)
  */
 void btl_verbena_say(const char *topic, ...)
 {
-    struct stat file = {.st_size = 0};
     va_list args;
     char *text;
-    int fd;
 
     va_start(args, topic);
     text = opal_show_help_vstring(HELP_FILE, topic, true, args);
     va_end(args);
-    fd = topic_lock(topic);
-    if (fd >= 0)
-        fstat(fd, &file);
-    if (text && file.st_size == 0)
-        fputs(text, stderr);
-    if (fd >= 0) {
-        dprintf(fd, "said by rank %u\n", OPAL_PROC_MY_NAME.vpid);
-        close(fd);
-    }
+    if (text)
+        say_once(topic, text);
     free(text);
 }
 
 /* --- asked for by name ---------------------------------------------------------------------- */
 
-/* Components that reach no other host, so that naming them beside verbena gives no other way. */
-static bool reaches_no_other_host(const char *name)
-{
-    static const char *const local[] = {"self", "vader", "sm", "smcuda"};
-
-    for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++)
-        if (strcmp(name, local[i]) == 0)
-            return true;
-    return false;
-}
-
-/* Sets *OTHERS (may be NULL) to whether another component that reaches other hosts is named too. */
-static bool named(bool *others)
+/* Sets *ALONE (may be NULL) to whether nothing but btl/self is named beside it. */
+static bool named(bool *alone)
 {
     const char *selection = opal_btl_base_framework.framework_selection;
-    bool found = false, other = false;
+    bool found = false, others = false;
     char **names;
 
     if (selection && *selection && *selection != '^') {
@@ -107,13 +115,13 @@ static bool named(bool *others)
         for (char **name = names; name && *name; name++) {
             if (strcmp(*name, "verbena") == 0)
                 found = true;
-            else if (!reaches_no_other_host(*name))
-                other = true;
+            else if (strcmp(*name, "self") != 0)
+                others = true;
         }
         opal_argv_free(names);
     }
-    if (others)
-        *others = other;
+    if (alone)
+        *alone = found && !others;
     return found;
 }
 
@@ -232,7 +240,7 @@ static void decline(const struct vbn_error *error)
 {
     const struct vbn_options *options = &mca_btl_verbena_component.options;
     bool ordered = (options->device && *options->device) || (options->address && *options->address);
-    bool others, by_name = named(&others);
+    bool alone, by_name = named(&alone);
 
     if (!by_name && !ordered && error->status != VBN_ERR_INVALID) {
         opal_output_verbose(10, opal_btl_base_framework.framework_output,
@@ -240,7 +248,7 @@ static void decline(const struct vbn_error *error)
         return;
     }
     btl_verbena_say("no device", opal_process_info.nodename, OPAL_PROC_MY_NAME.vpid, error->text);
-    if (!by_name || !others || error->status == VBN_ERR_INVALID)
+    if (!by_name || alone || error->status == VBN_ERR_INVALID)
         exit(EXIT_FAILURE);
 }
 
@@ -291,7 +299,7 @@ static int component_progress(void)
     btl_verbena_module_t *module = mca_btl_verbena_component.module;
     int done = vbn_progress(module->context);
 
-    if (OPAL_UNLIKELY(opal_list_get_size(&module->waiting) > 0))
+    if (OPAL_UNLIKELY(opal_list_get_size(&module->busy) > 0))
         done += btl_verbena_work_resume(module);
     return done;
 }

@@ -5,20 +5,24 @@
  * Operation. A descriptor that ob1 gets from alloc or prepare_src lives in the private room of a
  * transport message, its segment points at that message's registered buffer. send() gives the
  * message to the transport, which keeps the bytes until the peer has acknowledged them. For ob1 the
- * descriptor is then complete: it is called back, or told by the return value 1, at once.
+ * descriptor is complete as soon as the message is on its way without further help of this process:
+ * as a rule at once. Where it must wait, for its connection to begin with, it completes from
+ * progress. Were it complete before, the application could return from MPI_Send, or Open MPI go
+ * from a broadcast into a call of the runtime (as in MPI_Comm_spawn), and wait there for something
+ * that the peer does only after this message. For the same reason sendi, after which ob1 holds a
+ * send to be over, sends only what leaves at once.
  *
  * Out of room. ob1 copes with a refused message in two ways. Requests that could not start, and
  * fragments that could not be scheduled, are tried again from opal_progress() until they succeed.
  * Control messages (FIN, ACK, PUT) and RDMA fragments are tried again only when some other
- * operation of ob1 completes. As our messages complete at once there may be no such operation, and
+ * operation of ob1 completes. As most messages complete at once there may be no such operation, and
  * the peer would wait for ever. So a small message is never refused: without a transport message it
- * is built in plain memory, and sent from progress as soon as there is room. Larger ones, and
- * sendi, which ob1 uses only to start requests, are refused; that is the back pressure on the
- * application.
+ * is built in plain memory, and sent from progress as soon as there is room. Larger ones are
+ * refused; that is the back pressure on the application.
  *
  * Buffer ownership. Between send() and its completion a descriptor belongs to this file. A
- * descriptor with MCA_BTL_DES_FLAGS_BTL_OWNERSHIP is freed here once it was sent, others by ob1. A
- * send() that failed leaves the descriptor to ob1.
+ * descriptor with MCA_BTL_DES_FLAGS_BTL_OWNERSHIP is freed here once it is complete, others by ob1.
+ * A send() that failed leaves the descriptor to ob1.
  *
  * Errors. A peer that is gone gives OPAL_ERR_UNREACH; the transport's error handler has told ob1.
  */
@@ -28,7 +32,17 @@
 
 #include <string.h>
 
-OBJ_CLASS_INSTANCE(btl_verbena_frag_t, mca_btl_base_descriptor_t, NULL, NULL);
+static void frag_construct(btl_verbena_frag_t *frag)
+{
+    OBJ_CONSTRUCT(&frag->work, btl_verbena_work_t);
+}
+
+static void frag_destruct(btl_verbena_frag_t *frag)
+{
+    OBJ_DESTRUCT(&frag->work);
+}
+
+OBJ_CLASS_INSTANCE(btl_verbena_frag_t, mca_btl_base_descriptor_t, frag_construct, frag_destruct);
 
 /* --- complete and free ---------------------------------------------------------------------- */
 
@@ -40,84 +54,91 @@ int btl_verbena_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *desc
     if (frag->msg)
         vbn_msg_put(frag->msg);
     else
-        opal_free_list_return(&module->controls, &frag->base.super);
+        opal_free_list_return(&module->frags, &frag->base.super);
     return OPAL_SUCCESS;
 }
 
 static void frag_complete(btl_verbena_frag_t *frag, int opal_status)
 {
-    mca_btl_base_module_t *btl = &frag->endpoint->module->super;
+    mca_btl_base_module_t *btl = &frag->work.endpoint->module->super;
     uint32_t flags = frag->base.des_flags; /* the callback may free a descriptor that is ob1's */
 
     if ((flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) && frag->base.des_cbfunc)
-        frag->base.des_cbfunc(btl, frag->endpoint, &frag->base, opal_status);
+        frag->base.des_cbfunc(btl, frag->work.endpoint, &frag->base, opal_status);
     if (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP)
         btl_verbena_free(btl, &frag->base);
 }
 
-/* --- control messages without a transport message ------------------------------------------- */
+/* --- messages that wait --------------------------------------------------------------------- */
 
-static int control_start(btl_verbena_work_t *work)
+static btl_verbena_frag_t *frag_of_work(btl_verbena_work_t *work)
 {
-    btl_verbena_control_t *control = BTL_VERBENA_OWNER(btl_verbena_control_t, work, work);
-    btl_verbena_frag_t *frag = &control->frag;
+    return BTL_VERBENA_OWNER(btl_verbena_frag_t, work, work);
+}
+
+/* True when what is given to the transport now needs no progress to leave. */
+static bool leaves_at_once(btl_verbena_endpoint_t *endpoint)
+{
+    return vbn_endpoint_connected(endpoint->peer);
+}
+
+/* A message that the transport has: is it on its way? */
+static int given_start(btl_verbena_work_t *work)
+{
+    if (!leaves_at_once(work->endpoint))
+        return VBN_ERR_AGAIN;
+    frag_complete(frag_of_work(work), OPAL_SUCCESS);
+    return VBN_OK;
+}
+
+/* A message in plain memory. */
+static int plain_start(btl_verbena_work_t *work)
+{
+    btl_verbena_frag_t *frag = frag_of_work(work);
     struct iovec piece = {.iov_base = frag->segment.seg_addr.pval,
                           .iov_len = frag->segment.seg_len};
-    int status = vbn_am_send(frag->endpoint->peer, control->tag, &piece, 1);
+    int status;
 
+    if (!leaves_at_once(work->endpoint)) {
+        status = vbn_endpoint_connect(work->endpoint->peer);
+        return status == VBN_OK ? VBN_ERR_AGAIN : status;
+    }
+    status = vbn_am_send(work->endpoint->peer, frag->tag, &piece, 1);
     if (status == VBN_OK)
         frag_complete(frag, OPAL_SUCCESS);
     return status;
 }
 
-static void control_fail(btl_verbena_work_t *work, int status)
+static void frag_fail(btl_verbena_work_t *work, int status)
 {
-    btl_verbena_control_t *control = BTL_VERBENA_OWNER(btl_verbena_control_t, work, work);
-
-    frag_complete(&control->frag, btl_verbena_opal_status(status));
+    frag_complete(frag_of_work(work), btl_verbena_opal_status(status));
 }
 
-static void control_construct(btl_verbena_control_t *control)
+/* Leaves FRAG to progress, which completes it. */
+static int frag_defer(btl_verbena_frag_t *frag, int (*start)(btl_verbena_work_t *work))
 {
-    OBJ_CONSTRUCT(&control->work, btl_verbena_work_t);
-    control->work.start = control_start;
-    control->work.fail = control_fail;
-}
-
-static void control_destruct(btl_verbena_control_t *control)
-{
-    OBJ_DESTRUCT(&control->work);
-}
-
-OBJ_CLASS_INSTANCE(btl_verbena_control_t, btl_verbena_frag_t, control_construct, control_destruct);
-
-/* Gives a message in plain memory, or NULL when memory itself is exhausted. */
-static btl_verbena_frag_t *control_get(btl_verbena_endpoint_t *endpoint)
-{
-    opal_free_list_item_t *item = opal_free_list_get(&endpoint->module->controls);
-    btl_verbena_control_t *control = (btl_verbena_control_t *)item;
-
-    if (!item)
-        return NULL;
-    control->work.endpoint = endpoint;
-    control->frag.segment.seg_addr.pval = item->ptr;
-    control->frag.msg = NULL;
-    return &control->frag;
-}
-
-static int control_send(btl_verbena_frag_t *frag, mca_btl_base_tag_t tag)
-{
-    btl_verbena_control_t *control = BTL_VERBENA_OWNER(btl_verbena_control_t, frag, frag);
-
-    control->tag = tag;
+    frag->work.start = start;
+    frag->work.fail = frag_fail;
     frag->base.des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
-    btl_verbena_work_add(frag->endpoint->module, &control->work);
+    btl_verbena_work_add(&frag->work);
     return OPAL_SUCCESS;
 }
 
 /* --- alloc, prepare_src, send --------------------------------------------------------------- */
 
-static btl_verbena_frag_t *frag_of_msg(vbn_msg_t *msg)
+/* Gives a frag in plain memory, or NULL when memory itself is exhausted. */
+static btl_verbena_frag_t *frag_in_memory(btl_verbena_module_t *module)
+{
+    btl_verbena_frag_t *frag = (btl_verbena_frag_t *)opal_free_list_get(&module->frags);
+
+    if (frag) {
+        frag->segment.seg_addr.pval = frag->base.super.ptr;
+        frag->msg = NULL;
+    }
+    return frag;
+}
+
+static btl_verbena_frag_t *frag_in_msg(vbn_msg_t *msg)
 {
     btl_verbena_frag_t *frag = vbn_msg_priv(msg);
 
@@ -138,13 +159,13 @@ mca_btl_base_descriptor_t *btl_verbena_alloc(mca_btl_base_module_t *btl,
         return NULL;
     status = vbn_msg_get(endpoint->peer, size, &msg);
     if (OPAL_LIKELY(status == VBN_OK))
-        frag = frag_of_msg(msg);
-    else if (status == VBN_ERR_AGAIN && size <= BTL_VERBENA_CONTROL_MAX)
-        frag = control_get(endpoint);
+        frag = frag_in_msg(msg);
+    else if (status == VBN_ERR_AGAIN && size <= BTL_VERBENA_PLAIN_MAX)
+        frag = frag_in_memory(endpoint->module);
     if (OPAL_UNLIKELY(!frag))
         return NULL;
 
-    frag->endpoint = endpoint;
+    frag->work.endpoint = endpoint;
     frag->segment.seg_len = size;
     frag->base.des_segments = &frag->segment;
     frag->base.des_segment_count = 1;
@@ -192,15 +213,22 @@ int btl_verbena_send(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoin
                      mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag)
 {
     btl_verbena_frag_t *frag = (btl_verbena_frag_t *)descriptor;
+    bool at_once = leaves_at_once(endpoint);
     int status;
 
     (void)btl;
-    (void)endpoint;
-    if (OPAL_UNLIKELY(!frag->msg))
-        return control_send(frag, tag);
+    if (OPAL_UNLIKELY(!frag->msg)) {
+        frag->tag = tag;
+        return frag_defer(frag, plain_start);
+    }
     status = vbn_msg_send(frag->msg, tag, frag->segment.seg_len);
     if (OPAL_UNLIKELY(status != VBN_OK))
         return btl_verbena_opal_status(status);
+    if (OPAL_UNLIKELY(!at_once)) {
+        /* The private room of a message comes as it is. */
+        OBJ_CONSTRUCT(&frag->work.super, opal_list_item_t);
+        return frag_defer(frag, given_start);
+    }
     frag_complete(frag, OPAL_SUCCESS);
     return 1;
 }
@@ -237,9 +265,12 @@ int btl_verbena_sendi(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoi
                               {.iov_len = payload_size}};
     int status;
 
-    (void)btl;
-    (void)order;
-    (void)flags;
+    if (OPAL_UNLIKELY(!leaves_at_once(endpoint))) {
+        if (descriptor)
+            *descriptor =
+                btl_verbena_alloc(btl, endpoint, order, header_size + payload_size, flags);
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
     /* Without payload there may be no convertor to speak of. */
     if (payload_size && opal_convertor_need_buffers(convertor)) {
         status = send_packed(endpoint, convertor, header, header_size, payload_size, tag);

@@ -18,7 +18,24 @@
 #include <time.h>
 
 OBJ_CLASS_INSTANCE(btl_verbena_work_t, opal_list_item_t, NULL, NULL);
-OBJ_CLASS_INSTANCE(btl_verbena_endpoint_t, opal_list_item_t, NULL, NULL);
+
+static void endpoint_construct(btl_verbena_endpoint_t *endpoint)
+{
+    endpoint->next = NULL;
+    endpoint->module = NULL;
+    endpoint->proc = NULL;
+    endpoint->peer = NULL;
+    endpoint->lost = false;
+    endpoint->is_busy = false;
+    OBJ_CONSTRUCT(&endpoint->waiting, opal_list_t);
+}
+
+static void endpoint_destruct(btl_verbena_endpoint_t *endpoint)
+{
+    OBJ_DESTRUCT(&endpoint->waiting);
+}
+
+OBJ_CLASS_INSTANCE(btl_verbena_endpoint_t, opal_list_item_t, endpoint_construct, endpoint_destruct);
 
 int btl_verbena_opal_status(int status)
 {
@@ -37,95 +54,101 @@ int btl_verbena_opal_status(int status)
 
 /* --- what waits ----------------------------------------------------------------------------- */
 
-void btl_verbena_work_add(btl_verbena_module_t *module, btl_verbena_work_t *work)
+void btl_verbena_work_add(btl_verbena_work_t *work)
 {
+    btl_verbena_endpoint_t *endpoint = work->endpoint;
+    btl_verbena_module_t *module = endpoint->module;
+
     OPAL_THREAD_LOCK(&module->lock);
-    opal_list_append(&module->waiting, &work->super);
+    opal_list_append(&endpoint->waiting, &work->super);
+    if (!endpoint->is_busy)
+        opal_list_append(&module->busy, &endpoint->super);
+    endpoint->is_busy = true;
     OPAL_THREAD_UNLOCK(&module->lock);
 }
 
-static btl_verbena_work_t *work_take(btl_verbena_module_t *module)
+static btl_verbena_work_t *work_take(btl_verbena_endpoint_t *endpoint)
+{
+    opal_list_item_t *item;
+
+    OPAL_THREAD_LOCK(&endpoint->module->lock);
+    item = opal_list_remove_first(&endpoint->waiting);
+    OPAL_THREAD_UNLOCK(&endpoint->module->lock);
+    return (btl_verbena_work_t *)item;
+}
+
+static void work_put_back(btl_verbena_work_t *work)
+{
+    OPAL_THREAD_LOCK(&work->endpoint->module->lock);
+    opal_list_prepend(&work->endpoint->waiting, &work->super);
+    OPAL_THREAD_UNLOCK(&work->endpoint->module->lock);
+}
+
+static btl_verbena_endpoint_t *busy_take(btl_verbena_module_t *module)
 {
     opal_list_item_t *item;
 
     OPAL_THREAD_LOCK(&module->lock);
-    item = opal_list_remove_first(&module->waiting);
+    item = opal_list_remove_first(&module->busy);
     OPAL_THREAD_UNLOCK(&module->lock);
-    return (btl_verbena_work_t *)item;
+    return (btl_verbena_endpoint_t *)item;
 }
 
-/* Puts all of KEPT before what has come to wait meanwhile. */
-static void work_keep(btl_verbena_module_t *module, opal_list_t *kept)
+static void busy_put_back(btl_verbena_endpoint_t *endpoint)
 {
+    btl_verbena_module_t *module = endpoint->module;
+
     OPAL_THREAD_LOCK(&module->lock);
-    opal_list_join(&module->waiting, opal_list_get_first(&module->waiting), kept);
+    endpoint->is_busy = !opal_list_is_empty(&endpoint->waiting);
+    if (endpoint->is_busy)
+        opal_list_append(&module->busy, &endpoint->super);
     OPAL_THREAD_UNLOCK(&module->lock);
 }
 
-/*
- * One pass over what waits now. The work of one peer keeps its order: where the transport has no
- * room for the first, the rest for that peer is not tried in this pass, and other peers are.
- */
-int btl_verbena_work_resume(btl_verbena_module_t *module)
+/* Works off what waits for ENDPOINT up to the first that cannot go on. */
+static int endpoint_resume(btl_verbena_endpoint_t *endpoint)
 {
-    size_t count = opal_list_get_size(&module->waiting);
     btl_verbena_work_t *work;
-    opal_list_t kept;
     int done = 0;
 
-    /* Callbacks come back here through opal_progress(), other threads by themselves. */
-    if (opal_mutex_trylock(&module->resuming))
-        return 0;
-    module->resume_pass++;
-    OBJ_CONSTRUCT(&kept, opal_list_t);
-    while (count-- && (work = work_take(module))) {
-        btl_verbena_endpoint_t *endpoint = work->endpoint;
-        int status = VBN_ERR_AGAIN;
+    while ((work = work_take(endpoint))) {
+        int status = endpoint->lost ? VBN_ERR_PEER_LOST : work->start(work);
 
-        if (endpoint->stuck_in_pass != module->resume_pass)
-            status = work->start(work);
         if (status == VBN_ERR_AGAIN) {
-            endpoint->stuck_in_pass = module->resume_pass;
-            opal_list_append(&kept, &work->super);
-            continue;
+            work_put_back(work);
+            break;
         }
         if (status != VBN_OK)
             work->fail(work, status);
         done++;
     }
-    work_keep(module, &kept);
-    OBJ_DESTRUCT(&kept);
+    return done;
+}
+
+int btl_verbena_work_resume(btl_verbena_module_t *module)
+{
+    size_t count = opal_list_get_size(&module->busy);
+    btl_verbena_endpoint_t *endpoint;
+    int done = 0;
+
+    /* Callbacks come back here through opal_progress(), other threads by themselves. */
+    if (opal_mutex_trylock(&module->resuming))
+        return 0;
+    while (count-- && (endpoint = busy_take(module))) {
+        done += endpoint_resume(endpoint);
+        busy_put_back(endpoint);
+    }
     opal_mutex_unlock(&module->resuming);
     return done;
 }
 
-static bool work_waits_for(btl_verbena_module_t *module, const btl_verbena_endpoint_t *endpoint)
+/* Ends with an error whatever still waits for ENDPOINT. */
+static void work_cancel(btl_verbena_endpoint_t *endpoint)
 {
     btl_verbena_work_t *work;
-    bool found = false;
 
-    OPAL_THREAD_LOCK(&module->lock);
-    OPAL_LIST_FOREACH(work, &module->waiting, btl_verbena_work_t)
-    found = found || work->endpoint == endpoint;
-    OPAL_THREAD_UNLOCK(&module->lock);
-    return found;
-}
-
-/* Ends with an error whatever still waits for ENDPOINT (NULL: for anyone). */
-static void work_cancel(btl_verbena_module_t *module, const btl_verbena_endpoint_t *endpoint)
-{
-    btl_verbena_work_t *work;
-    opal_list_t kept;
-
-    OBJ_CONSTRUCT(&kept, opal_list_t);
-    while ((work = work_take(module))) {
-        if (!endpoint || work->endpoint == endpoint)
-            work->fail(work, VBN_ERR_CLOSED);
-        else
-            opal_list_append(&kept, &work->super);
-    }
-    work_keep(module, &kept);
-    OBJ_DESTRUCT(&kept);
+    while ((work = work_take(endpoint)))
+        work->fail(work, VBN_ERR_CLOSED);
 }
 
 /* --- peers ---------------------------------------------------------------------------------- */
@@ -224,14 +247,14 @@ static btl_verbena_endpoint_t *endpoint_create(btl_verbena_module_t *module, opa
         return NULL;
     endpoint->module = module;
     endpoint->proc = proc;
-    endpoint->stuck_in_pass = 0;
     endpoint->peer = peer_create(module, proc, endpoint);
     if (!endpoint->peer) {
         OBJ_RELEASE(endpoint);
         return NULL;
     }
     OPAL_THREAD_LOCK(&module->lock);
-    opal_list_append(&module->endpoints, &endpoint->super);
+    endpoint->next = module->endpoints;
+    module->endpoints = endpoint;
     OPAL_THREAD_UNLOCK(&module->lock);
     return endpoint;
 }
@@ -251,26 +274,25 @@ static int add_procs(mca_btl_base_module_t *btl, size_t count, opal_proc_t **pro
     return OPAL_SUCCESS;
 }
 
-/* Lets what waits for ENDPOINT start, as long as closing may take at most. */
-static void endpoint_drain(btl_verbena_module_t *module, const btl_verbena_endpoint_t *endpoint)
+/* Lets what waits for ENDPOINT go on, for as long as closing may take. */
+static void endpoint_drain(btl_verbena_endpoint_t *endpoint)
 {
     time_t end = time(NULL) + 1 + mca_btl_verbena_component.options.close_timeout_ms / 1000;
 
-    while (work_waits_for(module, endpoint) && time(NULL) < end)
+    while (!opal_list_is_empty(&endpoint->waiting) && time(NULL) < end)
         opal_progress();
-    work_cancel(module, endpoint);
+    work_cancel(endpoint);
 }
 
 static int del_procs(mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
                      btl_verbena_endpoint_t **endpoints)
 {
-    btl_verbena_module_t *module = (btl_verbena_module_t *)btl;
-
+    (void)btl;
     (void)procs;
     for (size_t i = 0; i < count; i++) {
         if (!endpoints[i] || !endpoints[i]->peer)
             continue;
-        endpoint_drain(module, endpoints[i]);
+        endpoint_drain(endpoints[i]);
         vbn_endpoint_close(endpoints[i]->peer);
         endpoints[i]->peer = NULL;
         endpoints[i]->proc = NULL;
@@ -285,6 +307,8 @@ void btl_verbena_endpoint_error(void *arg, vbn_endpoint_t *peer, int status, con
     opal_proc_t *proc = endpoint ? endpoint->proc : NULL;
     char local[300], remote[300] = "a peer that this rank has not used yet";
 
+    if (endpoint)
+        endpoint->lost = true;
     if (module->closing || (endpoint && !proc)) {
         opal_output_verbose(1, opal_btl_base_framework.framework_output,
                             "btl/verbena: %s, while closing: %s", vbn_status_str(status), reason);
@@ -330,10 +354,12 @@ static void dump(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint, i
     char text[640];
 
     counters_text(module, text, sizeof(text));
-    opal_output(0, "%s waiting=%zu", text, opal_list_get_size(&module->waiting));
+    opal_output(0, "%s", text);
     if (endpoint && endpoint->proc && verbose > 0)
-        opal_output(0, "verbena: %s is %s", proc_text(endpoint->proc, text, sizeof(text)),
-                    vbn_endpoint_connected(endpoint->peer) ? "connected" : "not connected");
+        opal_output(0, "verbena: %s is %s, %zu wait for it",
+                    proc_text(endpoint->proc, text, sizeof(text)),
+                    vbn_endpoint_connected(endpoint->peer) ? "connected" : "not connected",
+                    opal_list_get_size(&endpoint->waiting));
 }
 
 /* --- create and finalize -------------------------------------------------------------------- */
@@ -374,14 +400,23 @@ btl_verbena_module_t *btl_verbena_module_create(const mca_btl_base_module_t *def
         return NULL;
     module->super = *defaults;
     functions_set(&module->super);
-    OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
-    OBJ_CONSTRUCT(&module->waiting, opal_list_t);
+    OBJ_CONSTRUCT(&module->busy, opal_list_t);
     OBJ_CONSTRUCT(&module->lock, opal_mutex_t);
     OBJ_CONSTRUCT(&module->resuming, opal_mutex_t);
-    items_create(&module->controls, sizeof(btl_verbena_control_t), OBJ_CLASS(btl_verbena_control_t),
-                 BTL_VERBENA_CONTROL_MAX);
-    items_create(&module->rma_ops, sizeof(btl_verbena_rma_t), OBJ_CLASS(btl_verbena_rma_t), 0);
+    items_create(&module->frags, sizeof(btl_verbena_frag_t), OBJ_CLASS(btl_verbena_frag_t),
+                 BTL_VERBENA_PLAIN_MAX);
+    items_create(&module->rmas, sizeof(btl_verbena_rma_t), OBJ_CLASS(btl_verbena_rma_t), 0);
     return module;
+}
+
+static void endpoints_free(btl_verbena_module_t *module)
+{
+    btl_verbena_endpoint_t *endpoint;
+
+    while ((endpoint = module->endpoints)) {
+        module->endpoints = endpoint->next;
+        OBJ_RELEASE(endpoint);
+    }
 }
 
 int btl_verbena_finalize(mca_btl_base_module_t *btl)
@@ -389,8 +424,8 @@ int btl_verbena_finalize(mca_btl_base_module_t *btl)
     btl_verbena_module_t *module = (btl_verbena_module_t *)btl;
     char text[640];
 
+    /* Whoever had asked for something is no longer there to be called back. */
     module->closing = true;
-    work_cancel(module, NULL);
     if (module->context && mca_btl_verbena_component.show_counters) {
         counters_text(module, text, sizeof(text));
         fprintf(stderr, "%s\n", text);
@@ -402,10 +437,12 @@ int btl_verbena_finalize(mca_btl_base_module_t *btl)
         vbn_close(module->context);
     mca_btl_verbena_component.module = NULL;
 
-    OPAL_LIST_DESTRUCT(&module->endpoints);
-    OBJ_DESTRUCT(&module->waiting);
-    OBJ_DESTRUCT(&module->controls);
-    OBJ_DESTRUCT(&module->rma_ops);
+    while (opal_list_remove_first(&module->busy))
+        ;
+    OBJ_DESTRUCT(&module->busy);
+    endpoints_free(module);
+    OBJ_DESTRUCT(&module->frags);
+    OBJ_DESTRUCT(&module->rmas);
     OBJ_DESTRUCT(&module->lock);
     OBJ_DESTRUCT(&module->resuming);
     free(module);

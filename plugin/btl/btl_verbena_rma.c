@@ -26,9 +26,10 @@ static void rma_end(btl_verbena_rma_t *op, int status)
     btl_verbena_endpoint_t *endpoint = op->work.endpoint;
     btl_verbena_module_t *module = endpoint->module;
 
-    op->cbfunc(&module->super, endpoint, op->local, op->local_handle, op->cbcontext, op->cbdata,
-               btl_verbena_opal_status(status));
-    opal_free_list_return(&module->rma_ops, &op->super);
+    if (OPAL_LIKELY(!module->closing))
+        op->cbfunc(&module->super, endpoint, op->local, op->local_handle, op->cbcontext, op->cbdata,
+                   btl_verbena_opal_status(status));
+    opal_free_list_return(&module->rmas, &op->super);
 }
 
 static void rma_done(void *arg, vbn_endpoint_t *peer, int status)
@@ -86,10 +87,10 @@ static int rma_submit(btl_verbena_module_t *module, btl_verbena_endpoint_t *endp
     if (OPAL_LIKELY(status == VBN_OK))
         return OPAL_SUCCESS;
     if (status == VBN_ERR_AGAIN) {
-        btl_verbena_work_add(module, &op->work);
+        btl_verbena_work_add(&op->work);
         return OPAL_SUCCESS;
     }
-    opal_free_list_return(&module->rma_ops, &op->super);
+    opal_free_list_return(&module->rmas, &op->super);
     return btl_verbena_opal_status(status);
 }
 
@@ -98,7 +99,7 @@ static btl_verbena_rma_t *rma_get(btl_verbena_module_t *module, bool is_get, voi
                                   mca_btl_base_registration_handle_t *local_handle, uint64_t remote,
                                   size_t len)
 {
-    btl_verbena_rma_t *op = (btl_verbena_rma_t *)opal_free_list_get(&module->rma_ops);
+    btl_verbena_rma_t *op = (btl_verbena_rma_t *)opal_free_list_get(&module->rmas);
 
     if (OPAL_LIKELY(op)) {
         op->is_get = is_get;

@@ -62,15 +62,11 @@ static void blocks_fini(struct blocks *blocks)
     free(blocks->displs);
 }
 
-static int value_at(int source, int dest, int index)
-{
-    return (int)(hash_of((uint64_t)source, (uint64_t)dest, (uint64_t)index) & 0x7fffffff);
-}
-
 static void block_fill(int *memory, int count, int source, int dest)
 {
+    uint64_t seed = hash_of((uint64_t)source, (uint64_t)dest, 0);
     for (int i = 0; i < count; i++)
-        memory[i] = value_at(source, dest, i);
+        memory[i] = int_at(seed, i);
 }
 
 static int *memory_alloc(int count)
@@ -374,7 +370,7 @@ static void call_all(const struct job *job, int count)
 
 void run_collectives(const struct job *job)
 {
-    static const int counts[] = {0, 1, 7, 600, 4001, 24000};
+    const int counts[] = {0, 1, 7, 600, 4001, share_of(100000, job->size, 24000)};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         call_all(job, counts[i]);
     for (int root = 0; root < job->size; root++) {

@@ -52,7 +52,7 @@ void common_init(const struct job *job, unsigned timeout_s)
 {
     current_job = *job;
     watchdog_s = timeout_s;
-    signal(SIGALRM, on_alarm);
+    sigaction(SIGALRM, &(struct sigaction){.sa_handler = on_alarm, .sa_flags = SA_RESTART}, NULL);
 }
 
 void program_begin(const char *name)
@@ -314,8 +314,14 @@ void transfer_end(struct transfer *transfer)
 void ints_check(const int *got, const int *expected, int count, const char *what)
 {
     for (int i = 0; i < count; i++)
-        expect(got[i] == expected[i], "%s: element %d of %d is %d, expected %d", what, i, count,
-               got[i], expected[i]);
+        if (got[i] != expected[i])
+            fail("%s: element %d of %d is %d, expected %d", what, i, count, got[i], expected[i]);
+}
+
+int share_of(int total, int size, int most)
+{
+    int share = total / size;
+    return share < most ? share : most;
 }
 
 /* The circle method: the last rank of an even table stays, the others go round. */

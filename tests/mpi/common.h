@@ -75,10 +75,20 @@ uint64_t hash_of(uint64_t a, uint64_t b, uint64_t c);
 uint64_t random_next(uint64_t *state);
 void shuffle(int *items, int count, uint64_t *state);
 
+/* The ints of a stream that the seed names; never negative. Cheap: the slow VM does many. */
+static inline int int_at(uint64_t seed, int index)
+{
+    return (int)(((seed + (uint64_t)index) * 0x9e3779b97f4a7c15u) >> 33);
+}
+
 /* A length from a random number: mostly small, some thousands of bytes in one of ten, and one of
  * fifty large enough for a rendezvous under any usual eager limit. */
 size_t len_mixed(uint64_t random);
 enum { LEN_MIXED_MAX = 160 * 1024 };
+
+/* How many messages each of size ranks sends where total bounds those of all ranks together: more
+ * ranks must not mean more work on a machine of two processors. */
+int share_of(int total, int size, int most);
 
 /* Rounds in which every rank meets every other rank once; MPI_PROC_NULL where one stands out. */
 int pair_rounds(int size);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What the scripts that start MPI jobs share: the options they all have, the
 # mpirun command line, and the lines and the tally that they print. Sourced.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P) || exit 2
 self=${0##*/}

@@ -111,23 +111,18 @@ static const struct layout layouts[] = {
 };
 enum { LAYOUT_COUNT = sizeof layouts / sizeof layouts[0] };
 
-/* Any int but GAP. */
-static int value_at(int source, int count, int index)
-{
-    return (int)(hash_of((uint64_t)source, (uint64_t)count, (uint64_t)index) & 0x7fffffff);
-}
-
 /* The memory of count elements as it must be once they are there; before, all of it is GAP. */
 static int *memory_of(const struct layout *layout, int source, int count, bool present)
 {
     size_t ints = (size_t)layout->extent * (size_t)count;
+    uint64_t seed = hash_of((uint64_t)source, (uint64_t)count, 0);
     int *memory = guarded_alloc(ints * sizeof(int));
     for (size_t i = 0; i < ints; i++)
         memory[i] = GAP;
     for (int element = 0; present && element < count; element++)
         for (int i = 0; i < INTS; i++)
             memory[element * layout->extent + layout->offsets[i]] =
-                value_at(source, count, element * INTS + i);
+                int_at(seed, element * INTS + i);
     return memory;
 }
 
@@ -160,7 +155,7 @@ static void exchange(const struct job *job, const struct layout *send, const str
 /* Every layout to every layout while that is cheap; the large ones to themselves and the next. */
 void run_datatypes(const struct job *job)
 {
-    static const int counts[] = {0, 1, 40, 300, 4000, 15000};
+    static const int counts[] = {0, 1, 40, 300, 4000, 10000};
     for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
         for (int send = 0; send < LAYOUT_COUNT; send++) {
             int targets = counts[c] <= 300 ? LAYOUT_COUNT : counts[c] <= 4000 ? 2 : 1;

@@ -9,7 +9,15 @@
 
 #include <stdlib.h>
 
-enum { BURST = 300, STREAM = 3000, WORK_EVERY = 50, WORK_ROUNDS = 1000000 };
+enum {
+    BURSTS = 1200,
+    BURST = 300,
+    STREAMS = 4000,
+    STREAM = 3000,
+    WORK_EVERY = 50,
+    WORK_EVERY_STREAMED = 500,
+    WORK_ROUNDS = 1000000
+};
 enum { TAG_BURST = 1, TAG_INCAST, TAG_STREAM };
 
 static struct message message_of(const struct job *job, int source, int dest, int tag, int serial)
@@ -52,8 +60,9 @@ static void receive_next(const struct job *job, int source, int tag, int *next_s
 
 static void burst_from(const struct job *job, int root, int *next_serial)
 {
+    int burst = share_of(BURSTS, job->size, BURST);
     step("burst from rank %d", root);
-    for (int i = 0; i < BURST; i++) {
+    for (int i = 0; i < burst; i++) {
         if (job->rank != root)
             receive_next(job, root, TAG_BURST, next_serial);
         for (int peer = 0; job->rank == root && peer < job->size; peer++)
@@ -64,10 +73,11 @@ static void burst_from(const struct job *job, int root, int *next_serial)
 
 static void incast_to(const struct job *job, int root, int *next_serial)
 {
+    int burst = share_of(BURSTS, job->size, BURST);
     step("incast to rank %d", root);
-    for (int i = 0; job->rank != root && i < BURST; i++)
+    for (int i = 0; job->rank != root && i < burst; i++)
         send_next(job, root, TAG_INCAST, i);
-    for (int i = 0; job->rank == root && i < BURST * (job->size - 1); i++) {
+    for (int i = 0; job->rank == root && i < burst * (job->size - 1); i++) {
         if (i % WORK_EVERY == 0)
             work();
         receive_next(job, MPI_ANY_SOURCE, TAG_INCAST, next_serial);
@@ -78,13 +88,14 @@ static void incast_to(const struct job *job, int root, int *next_serial)
 static void stream(const struct job *job, int *next_serial)
 {
     int half = job->size / 2;
+    int messages = half == 0 ? 0 : share_of(STREAMS, half, STREAM);
     step("one-way stream");
-    for (int i = 0; i < STREAM; i++) {
+    for (int i = 0; i < messages; i++) {
         if (job->rank < half)
             send_next(job, job->rank + half, TAG_STREAM, i);
         else if (job->rank < 2 * half)
             receive_next(job, job->rank - half, TAG_STREAM, next_serial);
-        if (job->rank >= half && i % (10 * WORK_EVERY) == 0)
+        if (job->rank >= half && i % WORK_EVERY_STREAMED == 0)
             work();
     }
 }

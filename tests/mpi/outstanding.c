@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { MESSAGES_A_RANK = 800, TAG_REVERSED_BIT = 1 };
+enum { MESSAGES = 2400, MESSAGES_A_RANK = 800, TAG_REVERSED_BIT = 1 };
 
 enum manner { WAITALL, WAITANY, WAITSOME, TESTALL, TESTANY, TESTSOME, MANNER_COUNT };
 static const char *const manner_names[] = {"waitall", "waitany", "waitsome",
@@ -139,7 +139,7 @@ static int complete_some(struct window *window, int manner)
 
 void run_outstanding(const struct job *job)
 {
-    int count = MESSAGES_A_RANK / job->size * job->size;
+    int count = share_of(MESSAGES, job->size, MESSAGES_A_RANK) / job->size * job->size;
     for (int manner = 0; manner < MANNER_COUNT; manner++) {
         struct window window;
         window_init(&window, count);

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 enum { LOCKED_ADDS = 20 };
-static const int counts[] = {1, 500, 40000};
 
 /* The window of a rank has one block of count ints for each rank. */
 struct window {
@@ -20,9 +19,10 @@ struct window {
     int count;
 };
 
+/* What source writes to dest; small, so that a number can be added to it. */
 static int value_at(int source, int dest, int index)
 {
-    return (int)(hash_of((uint64_t)source, (uint64_t)dest, (uint64_t)index) & 0xffffff);
+    return int_at((uint64_t)source << 48 | (uint64_t)dest << 32, index) & 0xffffff;
 }
 
 static void memory_set(struct window *window, int value)
@@ -180,6 +180,7 @@ static void use(struct window *window)
 
 void run_rma(const struct job *job)
 {
+    const int counts[] = {1, 500, share_of(100000, job->size, 40000)};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         MPI_Aint len_bytes = (MPI_Aint)counts[i] * job->size * (MPI_Aint)sizeof(int);
         struct window window = {.job = job, .count = counts[i]};

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_POWER = 22, BELOW_LIMIT = 80, MAX_LIMITS = 24 };
+enum { MAX_POWER = 22, BELOW_LIMIT = 80, MAX_LIMITS = 24, MAX_SYNC_BYTES = 600000 };
 enum { TAG_BLOCKING = 1, TAG_SYNC, TAG_BOTH };
 
 struct limits {
@@ -155,7 +155,9 @@ static void in_all_manners(const struct job *job, size_t len_bytes)
         return;
     if (peer != job->rank) {
         there_and_back(job, peer, len_bytes, TAG_BLOCKING);
-        there_and_back(job, peer, len_bytes, TAG_SYNC);
+        /* Beyond any eager limit a blocking send is synchronous anyway. */
+        if (len_bytes <= MAX_SYNC_BYTES)
+            there_and_back(job, peer, len_bytes, TAG_SYNC);
     }
     both_at_once(job, peer, len_bytes);
 }

@@ -22,7 +22,7 @@ enum order {
 static const char *const order_names[] = {"the order sent", "reverse", "a shuffled order",
                                           "any source",     "any tag", "any source and tag"};
 
-enum { MESSAGES_A_RANK = 1000, TAIL_BYTES = 64, TAIL_VALUE = 0x3c };
+enum { MESSAGES = 3200, MESSAGES_A_RANK = 1000, TAIL_BYTES = 64, TAIL_VALUE = 0x3c };
 
 /* One rank's part in one order. The marker's tag follows those of the messages, which count up. */
 struct burst {
@@ -132,7 +132,8 @@ static void receive_all(struct burst *burst)
 
 void run_unexpected(const struct job *job)
 {
-    struct burst burst = {.job = job, .per_peer = MESSAGES_A_RANK / job->size};
+    struct burst burst = {.job = job,
+                          .per_peer = share_of(MESSAGES, job->size, MESSAGES_A_RANK) / job->size};
     size_t count = (size_t)(burst.per_peer + 1) * (size_t)job->size;
     burst.area = guarded_alloc(LEN_MIXED_MAX + TAIL_BYTES);
     memset(burst.area, TAIL_VALUE, LEN_MIXED_MAX + TAIL_BYTES);

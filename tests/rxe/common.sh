@@ -12,7 +12,8 @@ complain() {
 
 # need PROGRAM PACKAGE: collects what is missing in `missing_packages`.
 need() {
-    type -P "$1" >/dev/null || missing_packages+=("$2")
+    type -P "$1" >/dev/null && return
+    [[ " ${missing_packages[*]} " == *" $2 "* ]] || missing_packages+=("$2")
 }
 
 # True when nothing was missing; else `reason` says what to install.

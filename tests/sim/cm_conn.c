@@ -69,7 +69,6 @@ int rdma_connect(struct rdma_cm_id *ibv, struct rdma_conn_param *param)
     id->initiator_depth = at_most(param->initiator_depth, depth);
     id->retry_count = at_most(param->retry_count, 7);
     id->local_qpn = ibv->qp ? ibv->qp->qp_num : param->qp_num;
-    id->local_psn = (uint32_t)sim_rand() & SIM_PSN_MASK;
     if (!iwarp_qp_exists(id, id->local_qpn))
         return sim_err(EINVAL);
     struct sim_cm_msg msg;
@@ -124,7 +123,6 @@ int rdma_accept(struct rdma_cm_id *ibv, struct rdma_conn_param *param)
     if (param->initiator_depth != RDMA_MAX_INIT_DEPTH)
         id->initiator_depth = param->initiator_depth;
     id->local_qpn = ibv->qp ? ibv->qp->qp_num : param->qp_num;
-    id->local_psn = (uint32_t)sim_rand() & SIM_PSN_MASK;
     id->has_user = true;
     id->cm = SIM_CM_REP_SENT;
     id->gen++;

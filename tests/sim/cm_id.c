@@ -64,6 +64,7 @@ struct sim_id *sim_id_new(struct sim_cm_channel *channel, void *context, enum rd
     id->obj.rank = channel->obj.rank;
     id->node = sim.ranks[channel->obj.rank].node;
     id->has_user = true;
+    id->local_psn = (uint32_t)sim_rand() & SIM_PSN_MASK;
     id->id.channel = &channel->ch;
     id->id.context = context;
     id->id.ps = ps;

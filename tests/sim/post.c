@@ -202,7 +202,8 @@ static struct sim_wqe *wqe_new(struct sim_qp *qp, const struct ibv_send_wr *wr)
         copy_set(wqe, wr->sg_list, wr->num_sge);
         return wqe;
     }
-    memcpy(wqe->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(struct ibv_sge));
+    for (int i = 0; i < wr->num_sge; i++)
+        wqe->sge[i] = wr->sg_list[i];
     sim_sge_hold(wqe->sge, wqe->num_sge, 1);
     if (!sim.config.no_buffer_checks && !sim_wqe_is_read(wqe) &&
         sim_sge_alive(wqe->sge, wqe->num_sge))
@@ -253,6 +254,8 @@ int sim_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
     int error = 0;
     if (!sim_obj_check(&qp->obj, SIM_QP, "ibv_post_send"))
         error = EINVAL;
+    else if (sim_rank_is_dead(sim.current))
+        error = EIO;
     else if (qp->state < IBV_QPS_RTS) {
         sim_violation("ibv_post_send on QP %u in state %d, before RTS", ibv->qp_num, qp->state);
         error = EINVAL;

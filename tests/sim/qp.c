@@ -371,6 +371,8 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 
 void sim_qp_reclaim(struct sim_qp *qp)
 {
+    sim_cq_detach(SIM_OF(qp->init.send_cq, struct sim_cq, cq), qp, true);
+    sim_cq_detach(SIM_OF(qp->init.recv_cq, struct sim_cq, cq), qp, true);
     sim_qp_drop_work(qp);
     qp->tx_gen++;
     qp->ack_gen++;

@@ -32,7 +32,8 @@ int sim_rq_post(struct sim_rq *rq, const struct ibv_recv_wr *wr, const char *cal
     rwqe->rq = rq;
     rwqe->bytes = (uint32_t)bytes;
     rwqe->num_sge = wr->num_sge;
-    memcpy(rwqe->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(struct ibv_sge));
+    for (int i = 0; i < wr->num_sge; i++)
+        rwqe->sge[i] = wr->sg_list[i];
     sim_sge_hold(rwqe->sge, rwqe->num_sge, 1);
     if (!sim.config.no_buffer_checks && sim_sge_alive(rwqe->sge, rwqe->num_sge))
         rwqe->sum = sim_sum_edges(rwqe->sge, rwqe->num_sge);
@@ -88,6 +89,8 @@ int sim_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr
     uint64_t count = 0;
     if (!sim_obj_check(&qp->obj, SIM_QP, "ibv_post_recv"))
         error = EINVAL;
+    else if (sim_rank_is_dead(sim.current))
+        error = EIO;
     else if (qp->init.srq || qp->state == IBV_QPS_RESET) {
         sim_violation("ibv_post_recv: QP %u %s", ibv->qp_num,
                       qp->init.srq ? "receives from an SRQ" : "is in the reset state");
@@ -199,6 +202,8 @@ int sim_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_re
     uint64_t count = 0;
     if (!sim_obj_check(&srq->obj, SIM_SRQ, "ibv_post_srq_recv"))
         error = EINVAL;
+    else if (sim_rank_is_dead(sim.current))
+        error = EIO;
     else if (sim_fails(FABRIC_FAIL_VERBS, "ibv_post_srq_recv"))
         error = ENOMEM;
     for (; wr && !error; wr = error ? wr : wr->next, count += !error)

@@ -172,13 +172,15 @@ void sim_violation(const char *format, ...)
 {
     char text[TEXT_BYTES];
     va_list args;
+    if (sim_rank_is_dead(sim.current))
+        return; /* nobody is there to misbehave */
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     if (violations < TEXTS)
         snprintf(texts[violations], TEXT_BYTES, "%s", text);
     violations++;
-    if (sim.config.quiet)
+    if (sim.config.quiet || violations > TEXTS)
         return;
     fprintf(stderr, "fabric: VIOLATION (seed %llu, at %.3f us, rank %d): %s\n",
             (unsigned long long)sim.seed, (double)sim.now_ns / 1000.0, sim.current, text);

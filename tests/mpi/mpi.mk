@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The MPI test programs, all in one binary, and the scripts that run them.
+
+if HAVE_MPI_CC
+check_PROGRAMS += tests/mpi/mpi_suite
+endif
+tests_mpi_mpi_suite_SOURCES = \
+	tests/mpi/all_pairs.c \
+	tests/mpi/collectives.c \
+	tests/mpi/common.c \
+	tests/mpi/common.h \
+	tests/mpi/communicators.c \
+	tests/mpi/connects.c \
+	tests/mpi/datatypes.c \
+	tests/mpi/flood.c \
+	tests/mpi/outstanding.c \
+	tests/mpi/overlap.c \
+	tests/mpi/p2p_modes.c \
+	tests/mpi/probe.c \
+	tests/mpi/programs.h \
+	tests/mpi/records.c \
+	tests/mpi/reductions.c \
+	tests/mpi/ring.c \
+	tests/mpi/rma.c \
+	tests/mpi/sizes.c \
+	tests/mpi/suite.c \
+	tests/mpi/unexpected.c
+tests_mpi_mpi_suite_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+tests_mpi_mpi_suite_LDADD = $(MPI_LIBS)
+
+EXTRA_DIST += \
+	tests/mpi/common.sh \
+	tests/mpi/repeat-jobs \
+	tests/mpi/run-hpcc \
+	tests/mpi/run-netpipe \
+	tests/mpi/run-suite

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Random active messages, puts and gets between all ranks, every byte checked.
+ *
+ * Each message carries who sent it, to whom, which it is of that pair, and a pattern that depends
+ * on all three. A put goes into a slot of the target's memory that belongs to the sender; once
+ * it is done a message asks the target to check the slot. A get reads a part of the peer's memory
+ * that never changes.
+ *
+ * What must hold: per pair, messages arrive once, in order, whole; without an error on either
+ * side all of them do; every put and get ends exactly once, in bounded time.
+ */
+#include "loads.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    AM_DATA = 1,
+    AM_CHECK = 2,
+    SLOT_BYTES = 2048,
+    CONST_BYTES = 8192,
+    RMA_SLOTS = 4,
+    DRAIN_LIMIT_MS = 400000
+};
+
+struct header {
+    uint32_t src, dst, seq, len;
+    uint64_t key; /* AM_CHECK: of the pattern in the slot */
+    uint32_t slot_len, pad;
+};
+
+/* What a rank knows of one peer. */
+struct peer {
+    struct node *node;
+    int number;
+    vbn_endpoint_t *ep;
+    uint32_t sent, received;
+    bool ended;
+    bool put_busy;   /* the slot is being written or waits to be checked */
+    bool put_to_say; /* written: the target has to be told */
+    uint64_t put_key;
+    uint32_t put_len;
+};
+
+struct rma {
+    struct peer *peer;
+    bool busy, is_put;
+    uint32_t len, offset;
+};
+
+/* A rank of the workload. */
+struct node {
+    struct world *world;
+    struct world_rank *rank;
+    struct peer *peers;
+    unsigned char *slots;    /* count × SLOT_BYTES: written by peers */
+    unsigned char *constant; /* CONST_BYTES: read by peers */
+    unsigned char *scratch;  /* RMA_SLOTS × SLOT_BYTES: own ends of puts and gets */
+    vbn_mem_t *slots_mem, *constant_mem, *scratch_mem;
+    struct rma rmas[RMA_SLOTS];
+    uint32_t rmas_out;
+    uint32_t to_do;
+    bool saw_stranger_end;
+};
+
+static struct node *nodes;
+
+static struct node *node_of(struct world_rank *rank)
+{
+    return rank->user;
+}
+
+static uint64_t message_key(const struct header *h)
+{
+    return (uint64_t)h->src << 48 ^ (uint64_t)h->dst << 32 ^ h->seq;
+}
+
+/* ---- receiving ---- */
+
+static void on_message(void *arg, vbn_endpoint_t *ep, uint8_t id, void *data, size_t len)
+{
+    struct node *node = arg;
+    struct world *world = node->world;
+    struct header h;
+    if (len < sizeof(h)) {
+        world_fail(world, "rank %d: a message of %zu bytes that nobody sent", node->rank->number,
+                   len);
+        return;
+    }
+    memcpy(&h, data, sizeof(h));
+    int me = node->rank->number;
+    if ((int)h.dst != me || (int)h.src >= world->count || h.len != len) {
+        world_fail(world, "rank %d: a message for %u from %u, %u bytes, arrived with %zu", me,
+                   h.dst, h.src, h.len, len);
+        return;
+    }
+    struct peer *peer = &node->peers[h.src];
+    struct peer *claimed = vbn_endpoint_user(ep);
+    if (claimed && claimed != peer)
+        world_fail(world, "rank %d: rank %u's message came from the endpoint of %d", me, h.src,
+                   claimed->number);
+    if (h.seq != peer->received)
+        world_fail(world, "rank %d: message %u of rank %u arrived, %u was expected", me, h.seq,
+                   h.src, peer->received);
+    peer->received++;
+    if (!world_pattern_check((char *)data + sizeof(h), len - sizeof(h), message_key(&h)))
+        world_fail(world, "rank %d: message %u of rank %u arrived changed", me, h.seq, h.src);
+    if (id == AM_CHECK &&
+        !world_pattern_check(node->slots + (size_t)h.src * SLOT_BYTES, h.slot_len, h.key))
+        world_fail(world, "rank %d: rank %u's put is not there", me, h.src);
+    fabric_trace_mark("message", h.src, h.seq);
+}
+
+static void on_endpoint_error(struct world_rank *rank, vbn_endpoint_t *ep, int status)
+{
+    struct node *node = node_of(rank);
+    struct peer *peer = vbn_endpoint_user(ep);
+    bool may = node->world->plan.faults || node->world->plan.kills;
+    if (!may)
+        world_fail(node->world, "rank %d: an endpoint ended without a fault: %s", rank->number,
+                   vbn_status_str(status));
+    if (peer && peer->ended)
+        world_fail(node->world, "rank %d: the end of endpoint %d is told twice", rank->number,
+                   peer->number);
+    if (peer)
+        peer->ended = true;
+    else
+        node->saw_stranger_end = true;
+    fabric_trace_mark("endpoint error", peer ? (uint64_t)peer->number : 999, (uint64_t)-status);
+}
+
+/* ---- sending ---- */
+
+static struct peer *peer_pick(struct node *node)
+{
+    int other = (int)fabric_random((uint64_t)node->world->count - 1);
+    other += other >= node->rank->number;
+    struct peer *peer = &node->peers[other];
+    if (!peer->ep && !peer->ended)
+        peer->ep = world_endpoint(node->world, node->rank, &node->world->ranks[other], peer);
+    return peer->ep && !peer->ended ? peer : NULL;
+}
+
+/* False: not now, or never. */
+static bool accepted(struct node *node, struct peer *peer, int rc)
+{
+    if (rc == VBN_OK)
+        return true;
+    if (rc == VBN_ERR_AGAIN)
+        return false;
+    if (!node->world->plan.faults && !node->world->plan.kills)
+        world_fail(node->world, "rank %d: an operation to %d failed: %s", node->rank->number,
+                   peer->number, vbn_status_str(rc));
+    peer->ended = true;
+    return false;
+}
+
+static bool send_message(struct node *node, struct peer *peer, uint8_t id)
+{
+    struct vbn_attr attr = {.size = sizeof(attr)};
+    vbn_query(node->rank->ctx, &attr);
+    static unsigned char text[1 << 18];
+    uint64_t most = fabric_random(4) ? 200 : attr.max_am_len - sizeof(struct header);
+    uint32_t body = (uint32_t)fabric_random(most + 1);
+    struct header h = {.src = (uint32_t)node->rank->number,
+                       .dst = (uint32_t)peer->number,
+                       .seq = peer->sent,
+                       .len = (uint32_t)sizeof(h) + body,
+                       .key = peer->put_key,
+                       .slot_len = peer->put_len};
+    world_pattern_fill(text, body, message_key(&h));
+    struct iovec iov[2] = {{&h, sizeof(h)}, {text, body}};
+    if (!accepted(node, peer, vbn_am_send(peer->ep, id, iov, 2)))
+        return false;
+    peer->sent++;
+    return true;
+}
+
+static void on_rma_done(void *arg, vbn_endpoint_t *ep, int status)
+{
+    struct rma *rma = arg;
+    struct node *node = rma->peer->node;
+    (void)ep;
+    if (!rma->busy)
+        world_fail(node->world, "rank %d: a put or get ended twice", node->rank->number);
+    rma->busy = false;
+    node->rmas_out--;
+    if (status != VBN_OK) {
+        if (!node->world->plan.faults && !node->world->plan.kills)
+            world_fail(node->world, "rank %d: a %s failed: %s", node->rank->number,
+                       rma->is_put ? "put" : "get", vbn_status_str(status));
+        return;
+    }
+    if (rma->is_put) {
+        rma->peer->put_to_say = true;
+        return;
+    }
+    struct node *of = &nodes[rma->peer->number];
+    size_t index = (size_t)(rma - node->rmas);
+    if (memcmp(node->scratch + index * SLOT_BYTES, of->constant + rma->offset, rma->len) != 0)
+        world_fail(node->world, "rank %d: a get brought other bytes", node->rank->number);
+}
+
+static bool start_rma(struct node *node, struct peer *peer)
+{
+    size_t index = 0;
+    while (index < RMA_SLOTS && node->rmas[index].busy)
+        index++;
+    if (index == RMA_SLOTS)
+        return false;
+    struct rma *rma = &node->rmas[index];
+    struct node *target = &nodes[peer->number];
+    unsigned char *local = node->scratch + index * SLOT_BYTES;
+    *rma = (struct rma){.peer = peer, .is_put = fabric_random(2)};
+    rma->len = 1 + (uint32_t)fabric_random(SLOT_BYTES);
+    int rc;
+    if (rma->is_put) {
+        if (peer->put_busy)
+            return false;
+        uint64_t key = fabric_random(UINT64_MAX);
+        world_pattern_fill(local, rma->len, key);
+        unsigned char *slot = target->slots + (size_t)node->rank->number * SLOT_BYTES;
+        rc = vbn_put(peer->ep, local, node->scratch_mem, (uintptr_t)slot,
+                     vbn_mem_rkey(target->slots_mem), rma->len, on_rma_done, rma);
+        peer->put_busy = rc == VBN_OK;
+        peer->put_key = key;
+        peer->put_len = rma->len;
+    } else {
+        rma->offset = (uint32_t)fabric_random(CONST_BYTES - rma->len + 1);
+        rc = vbn_get(peer->ep, local, node->scratch_mem, (uintptr_t)target->constant + rma->offset,
+                     vbn_mem_rkey(target->constant_mem), rma->len, on_rma_done, rma);
+    }
+    if (!accepted(node, peer, rc))
+        return false;
+    rma->busy = true;
+    node->rmas_out++;
+    return true;
+}
+
+static void tell_of_puts(struct node *node)
+{
+    for (int i = 0; i < node->world->count; i++) {
+        struct peer *peer = &node->peers[i];
+        if (!peer->put_to_say || peer->ended || !send_message(node, peer, AM_CHECK))
+            continue;
+        peer->put_to_say = false;
+        /* The slot may be written again only once the target has looked; waiting for its answer
+         * is more than this load needs: one put a pair, then no more. */
+    }
+}
+
+static void work(struct world *world, struct world_rank *rank)
+{
+    struct node *node = node_of(rank);
+    tell_of_puts(node);
+    for (uint64_t burst = fabric_random(8); burst > 0 && node->to_do > 0; burst--) {
+        struct peer *peer = peer_pick(node);
+        bool done =
+            peer && (fabric_random(4) ? send_message(node, peer, AM_DATA) : start_rma(node, peer));
+        node->to_do -= done || !peer;
+    }
+    if (world->plan.kills && fabric_random(2000) == 0)
+        rank->stopped_until_ns = fabric_now_ns() + fabric_random(200000000);
+}
+
+/* ---- set up, wind down ---- */
+
+static bool node_open(struct world *world, struct node *node, struct world_rank *rank)
+{
+    size_t slots_bytes = (size_t)world->count * SLOT_BYTES;
+    node->world = world;
+    node->rank = rank;
+    rank->user = node;
+    node->peers = calloc((size_t)world->count, sizeof(*node->peers));
+    node->slots = calloc(1, slots_bytes);
+    node->constant = malloc(CONST_BYTES);
+    node->scratch = calloc(RMA_SLOTS, SLOT_BYTES);
+    world_pattern_fill(node->constant, CONST_BYTES, (uint64_t)rank->number + 77);
+    for (int i = 0; i < world->count; i++) {
+        node->peers[i].node = node;
+        node->peers[i].number = i;
+    }
+    node->to_do = (uint32_t)(20 + fabric_random(200));
+    fabric_enter(rank->rank);
+    vbn_am_handler(rank->ctx, AM_DATA, on_message, node);
+    vbn_am_handler(rank->ctx, AM_CHECK, on_message, node);
+    int rc = vbn_mem_register(rank->ctx, node->slots, slots_bytes,
+                              VBN_ACCESS_LOCAL_WRITE | VBN_ACCESS_REMOTE_WRITE, &node->slots_mem);
+    if (rc == VBN_OK)
+        rc = vbn_mem_register(rank->ctx, node->constant, CONST_BYTES, VBN_ACCESS_REMOTE_READ,
+                              &node->constant_mem);
+    if (rc == VBN_OK)
+        rc = vbn_mem_register(rank->ctx, node->scratch, RMA_SLOTS * SLOT_BYTES,
+                              VBN_ACCESS_LOCAL_WRITE, &node->scratch_mem);
+    if (rc != VBN_OK)
+        world_fail(world, "rank %d cannot register: %s", rank->number, vbn_status_str(rc));
+    return rc == VBN_OK;
+}
+
+static void node_deregister(struct node *node)
+{
+    if (!node->rank)
+        return;
+    fabric_enter(node->rank->rank);
+    vbn_mem_t *mems[] = {node->slots_mem, node->constant_mem, node->scratch_mem};
+    for (int i = 0; i < 3; i++)
+        if (mems[i])
+            vbn_mem_deregister(mems[i]);
+}
+
+/* Whether the pair may have lost its last messages: an end on either side, or a death. */
+static bool pair_is_whole(const struct node *from, const struct node *to)
+{
+    const struct world_rank *a = from->rank, *b = to->rank;
+    return !a->is_dead && !b->is_dead && !from->peers[b->number].ended &&
+           !to->peers[a->number].ended && !to->saw_stranger_end;
+}
+
+static bool is_settled(const struct world *world, const struct node *node)
+{
+    if (node->rank->is_dead)
+        return true;
+    if (node->to_do > 0 || node->rmas_out > 0)
+        return false;
+    for (int i = 0; i < world->count; i++) {
+        const struct peer *peer = &node->peers[i];
+        if (peer->put_to_say && !peer->ended)
+            return false;
+        if (pair_is_whole(node, &nodes[i]) &&
+            nodes[i].peers[node->rank->number].received != peer->sent)
+            return false;
+    }
+    return true;
+}
+
+static bool all_settled(const struct world *world)
+{
+    for (int i = 0; i < world->count; i++)
+        if (!is_settled(world, &nodes[i]))
+            return false;
+    return true;
+}
+
+static void run_turns(struct world *world)
+{
+    uint64_t calm_at_ns = fabric_now_ns() + 1 + fabric_random(50000000);
+    uint64_t limit_ns = 0;
+    int victim =
+        world->plan.kills && fabric_random(2) ? (int)fabric_random((uint64_t)world->count) : -1;
+    while (!world->failed && !all_settled(world)) {
+        world_turn(world, work);
+        if (limit_ns == 0 && fabric_now_ns() > calm_at_ns) {
+            if (victim >= 0)
+                world_kill(world, &world->ranks[victim]);
+            world_calm(world);
+            limit_ns = fabric_now_ns() + DRAIN_LIMIT_MS * 1000000ull;
+        }
+        if (limit_ns && fabric_now_ns() > limit_ns)
+            world_fail(world, "messages, puts or gets hang: nothing ended within %d s of calm",
+                       DRAIN_LIMIT_MS / 1000);
+    }
+}
+
+static void check_counts(struct world *world)
+{
+    for (int i = 0; i < world->count; i++)
+        for (int j = 0; j < world->count; j++)
+            if (nodes[j].peers[i].received > nodes[i].peers[j].sent)
+                world_fail(world, "rank %d got more messages of %d than it sent", j, i);
+}
+
+static void nodes_close(struct world *world)
+{
+    for (int i = 0; i < world->count; i++) {
+        struct node *node = &nodes[i];
+        if (node->rank && node->rmas_out > 0 && !node->rank->is_dead)
+            world_fail(world, "rank %d: %u puts or gets never ended", i, node->rmas_out);
+        free(node->peers);
+        free(node->slots);
+        free(node->constant);
+        free(node->scratch);
+    }
+    free(nodes);
+    nodes = NULL;
+}
+
+void load_random(struct world *world)
+{
+    nodes = calloc((size_t)world->count, sizeof(*nodes));
+    world->endpoint_error = on_endpoint_error;
+    bool ready = true;
+    for (int i = 0; i < world->count && ready; i++)
+        ready = node_open(world, &nodes[i], &world->ranks[i]);
+    if (ready)
+        run_turns(world);
+    check_counts(world);
+    for (int i = 0; i < world->count; i++)
+        node_deregister(&nodes[i]);
+}
+
+void load_random_end(struct world *world)
+{
+    nodes_close(world);
+}

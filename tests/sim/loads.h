@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The workloads over the transport: each drives a world that is open, and leaves it open. */
+#ifndef VBN_TESTS_SIM_LOADS_H
+#define VBN_TESTS_SIM_LOADS_H
+
+#include "world.h"
+
+struct load {
+    const char *name;
+    void (*run)(struct world *world);
+    void (*end)(struct world *world); /* after all contexts are closed */
+};
+
+void load_random(struct world *world);
+void load_random_end(struct world *world);
+
+#endif

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "world.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MS_NS = 1000000, QUANTUM_MAX_NS = 2 * MS_NS, POLLS_MOST = 70, CLOSE_STEP_NS = 20000 };
+
+static struct world *current;
+static bool is_blocking; /* inside vbn_close(): asking for the time makes it pass */
+
+void world_fail(struct world *world, const char *format, ...)
+{
+    if (world->failed)
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(world->reason, sizeof(world->reason), format, args);
+    va_end(args);
+    world->failed = true;
+}
+
+/* ---- what the transport calls ---- */
+
+static uint64_t clock_ns(void *arg)
+{
+    (void)arg;
+    if (is_blocking)
+        fabric_advance(CLOSE_STEP_NS);
+    return fabric_now_ns() + 1; /* 0 is no time */
+}
+
+static uint64_t random_bits(void *arg)
+{
+    (void)arg;
+    return fabric_random(UINT64_MAX);
+}
+
+static void log_line(void *arg, enum vbn_log_level level, const char *text)
+{
+    static const char *const levels[] = {"error", "warning", "info", "debug"};
+    struct world_rank *rank = arg;
+    if (current && current->plan.verbose)
+        fprintf(stderr, "%12.3f us rank %d: %s: %s\n", (double)fabric_now_ns() / 1000.0,
+                rank->number, levels[level], text);
+}
+
+struct world_rank *world_rank_of(void *callback_arg)
+{
+    return callback_arg;
+}
+
+static void endpoint_error(void *arg, vbn_endpoint_t *ep, int status, const char *reason)
+{
+    (void)reason;
+    if (current->endpoint_error)
+        current->endpoint_error(world_rank_of(arg), ep, status);
+}
+
+/* ---- opening ---- */
+
+static uint64_t between(uint64_t least, uint64_t most)
+{
+    return least + fabric_random(most - least + 1);
+}
+
+/* Sizes from cramped to comfortable; what all ranks must share is drawn once. */
+static void draw_options(struct vbn_options *options, uint64_t eager_limit, int ranks)
+{
+    vbn_options_init(options, sizeof(*options));
+    options->eager_limit = eager_limit;
+    options->window = between(4, 64);
+    /* Enough for a window to every peer: fewer buffers would refuse connections. */
+    options->srq_depth = 128 + (options->window + 40) * (uint64_t)ranks;
+    options->sq_depth = between(4, 64);
+    options->tx_buffers = between(64, 256);
+    options->cq_size = 2 * options->srq_depth + fabric_random(1024);
+    options->signal_period = between(1, 32);
+    options->poll_batch = between(1, 64);
+    options->read_depth = between(1, 16);
+    options->ack_delay_us = between(10, 10000);
+    options->inline_limit = between(0, 400);
+    options->retry_count = between(1, 7);
+    options->use_srq = fabric_random(4) != 0;
+    options->clock_ns = clock_ns;
+    options->random = random_bits;
+    options->log = log_line;
+    options->endpoint_error = endpoint_error;
+}
+
+static void draw_node(const struct world_plan *plan, struct fabric_node_attr *attr)
+{
+    memset(attr, 0, sizeof(*attr));
+    attr->transport = plan->transport;
+    attr->max_cqe = (int)between(4096, 32767);
+    attr->max_inline = fabric_random(3) ? (int)between(16, 400) : -1;
+    attr->max_rd_atom = (int)between(1, 128);
+    attr->max_msg_bytes = (uint32_t)between(1 << 16, 1 << 23);
+    attr->no_srq = fabric_random(5) == 0;
+    attr->gid_index_shift = (int)fabric_random(3);
+}
+
+static bool rank_open(struct world *world, struct world_rank *rank, uint64_t eager_limit)
+{
+    struct vbn_error error;
+    draw_options(&rank->options, eager_limit, world->count);
+    rank->options.callback_arg = rank;
+    fabric_enter(rank->rank);
+    int rc = vbn_open(&rank->options, &rank->ctx, &error);
+    if (rc != VBN_OK) {
+        world_fail(world, "rank %d cannot open: %s", rank->number, error.text);
+        return false;
+    }
+    rank->address_len = sizeof(rank->address);
+    return vbn_address(rank->ctx, rank->address, &rank->address_len) == VBN_OK;
+}
+
+static void draw_config(const struct world_plan *plan, struct fabric_config *config)
+{
+    fabric_config_random(plan->seed, config);
+    if (plan->faults)
+        return;
+    struct fabric_config calm = {
+        .latency_ns = config->latency_ns,
+        .jitter_ns = config->jitter_ns,
+        .ack_jitter_ns = config->ack_jitter_ns,
+        .cq_hold_ns = config->cq_hold_ns,
+        .cm_jitter_ns = config->cm_jitter_ns,
+        .early_data_ppm = config->early_data_ppm,
+        .cm_repeat_ppm = config->cm_repeat_ppm,
+        .purge_on_destroy = config->purge_on_destroy,
+        .no_last_wqe_event = config->no_last_wqe_event,
+        .srq_limit_at_arm = config->srq_limit_at_arm,
+        .no_comm_est = config->no_comm_est,
+        .slots_at_complete = config->slots_at_complete,
+    };
+    *config = calm;
+}
+
+bool world_open(struct world *world, const struct world_plan *plan)
+{
+    struct fabric_config config;
+    memset(world, 0, sizeof(*world));
+    current = world;
+    world->plan = *plan;
+    draw_config(plan, &config);
+    fabric_create(plan->seed, &config);
+    world->count = plan->ranks ? plan->ranks : (int)between(2, 16);
+    world->base_quantum_ns = between(300, 20000);
+    world->quantum_ns = world->base_quantum_ns;
+    world->slowness_ppm = fabric_random(2) ? (uint32_t)fabric_random(900000) : 0;
+    world->ranks = calloc((size_t)world->count, sizeof(*world->ranks));
+    uint64_t eager_limit = between(1024, 8192);
+    bool share_nodes = fabric_random(4) == 0;
+    struct fabric_node_attr attr;
+    int node = -1;
+    for (int i = 0; i < world->count; i++) {
+        struct world_rank *rank = &world->ranks[i];
+        if (node < 0 || !share_nodes || fabric_random(2)) {
+            draw_node(plan, &attr);
+            node = fabric_node_add(&attr);
+        }
+        rank->number = i;
+        rank->node = node;
+        rank->rank = fabric_rank_add(node);
+        if (!rank_open(world, rank, eager_limit))
+            return false;
+    }
+    return true;
+}
+
+vbn_endpoint_t *world_endpoint(struct world *world, struct world_rank *rank,
+                               struct world_rank *peer, void *user)
+{
+    struct vbn_error error;
+    vbn_endpoint_t *ep = NULL;
+    int rc = vbn_endpoint_create(rank->ctx, peer->address, peer->address_len, user, &ep, &error);
+    if (rc == VBN_OK)
+        return ep;
+    world_fail(world, "rank %d has no endpoint to %d: %s", rank->number, peer->number, error.text);
+    return NULL;
+}
+
+/* ---- turns ---- */
+
+static bool rank_turn(struct world *world, struct world_rank *rank,
+                      void (*work)(struct world *, struct world_rank *))
+{
+    if (!rank->ctx || rank->is_dead || fabric_now_ns() < rank->stopped_until_ns)
+        return false;
+    if (world->slowness_ppm && fabric_random(1000000) < world->slowness_ppm)
+        return false;
+    fabric_enter(rank->rank);
+    if (work)
+        work(world, rank);
+    int done = 0;
+    for (uint64_t polls = between(1, POLLS_MOST); polls > 0 && rank->ctx; polls--)
+        done += vbn_progress(rank->ctx);
+    return done > 0;
+}
+
+bool world_turn(struct world *world, void (*work)(struct world *, struct world_rank *))
+{
+    bool busy = false;
+    int first = (int)fabric_random((uint64_t)world->count);
+    int stride = fabric_random(2) ? 1 : world->count - 1;
+    for (int i = 0; i < world->count; i++)
+        busy |= rank_turn(world, &world->ranks[(first + i * stride) % world->count], work);
+    busy |= fabric_advance(1 + fabric_random(world->quantum_ns)) > 0;
+    if (busy)
+        world->quantum_ns = world->base_quantum_ns;
+    else if (world->quantum_ns < QUANTUM_MAX_NS)
+        world->quantum_ns *= 2;
+    return busy;
+}
+
+void world_kill(struct world *world, struct world_rank *rank)
+{
+    (void)world;
+    rank->is_dead = true;
+    fabric_rank_kill(rank->rank);
+}
+
+void world_calm(struct world *world)
+{
+    struct fabric_config *config = fabric_config();
+    config->rnr_ppm = config->drop_ppm = config->retry_exc_ppm = config->qp_fatal_ppm = 0;
+    config->ghost_ppm = config->partial_write_ppm = config->flap_ppm = 0;
+    config->cm_lost_ppm = config->cm_reject_ppm = config->cm_addr_error_ppm = 0;
+    config->verbs_fail_ppm = config->cm_fail_ppm = config->alloc_fail_ppm = 0;
+    world->slowness_ppm = 0;
+    for (int i = 0; i < world->count; i++) {
+        world->ranks[i].stopped_until_ns = 0;
+        fabric_link_set(world->ranks[i].node, true);
+    }
+}
+
+/* ---- closing ---- */
+
+static bool shut_some(struct world *world)
+{
+    bool left = false;
+    for (int i = 0; i < world->count; i++) {
+        struct world_rank *rank = &world->ranks[i];
+        if (!rank->ctx || rank->is_dead)
+            continue;
+        fabric_enter(rank->rank);
+        if (vbn_shutdown(rank->ctx) > 0)
+            left = true;
+    }
+    return left;
+}
+
+int world_close(struct world *world)
+{
+    uint64_t limit_ns = fabric_now_ns() + 20000 * (uint64_t)MS_NS;
+    while (shut_some(world) && fabric_now_ns() < limit_ns)
+        world_turn(world, NULL);
+    is_blocking = true;
+    for (int i = 0; i < world->count; i++) {
+        struct world_rank *rank = &world->ranks[i];
+        if (!rank->ctx)
+            continue;
+        fabric_enter(rank->rank);
+        uint64_t start_ns = fabric_now_ns();
+        rank->close_late = vbn_close(rank->ctx) != VBN_OK;
+        uint64_t took_ms = (fabric_now_ns() - start_ns) / MS_NS;
+        if (took_ms > rank->options.close_timeout_ms + 1000)
+            world_fail(world, "rank %d: vbn_close() took %llu ms", i, (unsigned long long)took_ms);
+        if (rank->close_late && !rank->is_dead && !world->plan.faults && !world->plan.kills)
+            world_fail(world, "rank %d: vbn_close() dropped something without a fault", i);
+    }
+    is_blocking = false;
+    if (world->failed && !fabric_violations() && !fabric_config()->quiet)
+        fabric_trace_print(stderr);
+    free(world->ranks);
+    world->ranks = NULL;
+    current = NULL;
+    return fabric_destroy();
+}
+
+/* ---- patterns ---- */
+
+static uint64_t pattern_word(uint64_t key, uint64_t i)
+{
+    uint64_t z = key + (i + 1) * 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    return z ^ (z >> 31);
+}
+
+void world_pattern_fill(void *data, size_t len, uint64_t key)
+{
+    for (size_t at = 0; at < len; at += 8) {
+        uint64_t word = pattern_word(key, at);
+        memcpy((char *)data + at, &word, len - at < 8 ? len - at : 8);
+    }
+}
+
+bool world_pattern_check(const void *data, size_t len, uint64_t key)
+{
+    for (size_t at = 0; at < len; at += 8) {
+        uint64_t word = pattern_word(key, at);
+        if (memcmp((const char *)data + at, &word, len - at < 8 ? len - at : 8) != 0)
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A world for a workload: the fabric, and ranks with one transport context each, all options
+ * drawn from the seed; turns in which ranks make progress and time passes; and the end, with its
+ * checks. What goes wrong is told by world_fail(), which keeps the first reason.
+ */
+#ifndef VBN_TESTS_SIM_WORLD_H
+#define VBN_TESTS_SIM_WORLD_H
+
+#include "fabric.h"
+#include "verbena.h"
+
+enum { WORLD_RANKS_MAX = 1024 };
+
+/* What one run is made of. */
+struct world_plan {
+    uint64_t seed;
+    int ranks;   /* 0: drawn, 2 to 16 */
+    bool faults; /* a configuration drawn by fabric_config_random(); else only timing varies */
+    bool kills;  /* ranks may be killed or stop */
+    bool verbose;
+    enum fabric_transport transport;
+};
+
+struct world_rank {
+    int number, rank, node;
+    vbn_context_t *ctx;
+    struct vbn_options options;
+    unsigned char address[VBN_ADDRESS_MAX];
+    size_t address_len;
+    bool is_dead;
+    bool close_late; /* vbn_close() had to drop something */
+    uint64_t stopped_until_ns;
+    void *user; /* the workload's */
+};
+
+struct world {
+    struct world_plan plan;
+    int count;
+    struct world_rank *ranks;
+    uint64_t quantum_ns, base_quantum_ns;
+    uint32_t slowness_ppm; /* a rank's chance to sleep through a turn */
+    bool failed;
+    char reason[256];
+    /* The workload's error callback: RANK's endpoint EP ended. */
+    void (*endpoint_error)(struct world_rank *rank, vbn_endpoint_t *ep, int status);
+};
+
+struct world_rank *world_rank_of(void *callback_arg);
+
+/* False, with nothing left to free, if a context could not be opened. */
+bool world_open(struct world *world, const struct world_plan *plan);
+/* One turn: each rank, in random order, makes some progress (and calls WORK first, if given),
+ * then time passes. Returns whether anything happened. */
+bool world_turn(struct world *world, void (*work)(struct world *, struct world_rank *));
+/* Closes all contexts, in random order and at random times, and the fabric. Returns violations. */
+int world_close(struct world *world);
+void world_kill(struct world *world, struct world_rank *rank);
+void world_fail(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* All faults off, links up, nobody stopped: what is possible must now come to its end. */
+void world_calm(struct world *world);
+/* Endpoint of RANK to PEER. NULL and world_fail() when it is refused. */
+vbn_endpoint_t *world_endpoint(struct world *world, struct world_rank *rank,
+                               struct world_rank *peer, void *user);
+
+/* Reproducible bytes for checks: LEN bytes that depend on KEY. */
+void world_pattern_fill(void *data, size_t len, uint64_t key);
+bool world_pattern_check(const void *data, size_t len, uint64_t key);
+
+#endif

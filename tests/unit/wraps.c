@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The calls of the C library that unit.mk replaces (UNIT_WRAP): see unit.h. */
+#include "unit.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+static struct {
+    unsigned alloc_left;
+    bool alloc_failed;
+    uint64_t memlock;
+    const char *sysfs;
+    jmp_buf *assertion;
+} armed = {.memlock = UINT64_MAX};
+
+void unit_wrap_reset(void)
+{
+    memset(&armed, 0, sizeof(armed));
+    armed.memlock = UINT64_MAX;
+}
+
+/* --- allocations ---------------------------------------------------------------------------------- */
+
+void *__real_malloc(size_t len);
+void *__real_calloc(size_t count, size_t len);
+void *__real_realloc(void *old, size_t len);
+void *__real_aligned_alloc(size_t align, size_t len);
+void *__wrap_malloc(size_t len);
+void *__wrap_calloc(size_t count, size_t len);
+void *__wrap_realloc(void *old, size_t len);
+void *__wrap_aligned_alloc(size_t align, size_t len);
+
+void unit_fail_alloc(unsigned nth)
+{
+    armed.alloc_left = nth;
+    armed.alloc_failed = false;
+}
+
+bool unit_alloc_failed(void)
+{
+    return armed.alloc_failed;
+}
+
+static bool alloc_fails(void)
+{
+    if (!armed.alloc_left || --armed.alloc_left)
+        return false;
+    armed.alloc_failed = true;
+    errno = ENOMEM;
+    return true;
+}
+
+void *__wrap_malloc(size_t len)
+{
+    return alloc_fails() ? NULL : __real_malloc(len);
+}
+
+void *__wrap_calloc(size_t count, size_t len)
+{
+    return alloc_fails() ? NULL : __real_calloc(count, len);
+}
+
+void *__wrap_realloc(void *old, size_t len)
+{
+    return alloc_fails() ? NULL : __real_realloc(old, len);
+}
+
+void *__wrap_aligned_alloc(size_t align, size_t len)
+{
+    return alloc_fails() ? NULL : __real_aligned_alloc(align, len);
+}
+
+/* --- the locked-memory limit ------------------------------------------------------------------------ */
+
+int __real_getrlimit(int resource, struct rlimit *lim);
+int __wrap_getrlimit(int resource, struct rlimit *lim);
+long __wrap_syscall(long number, void *head, struct __user_cap_data_struct *data);
+
+void unit_memlock(uint64_t bytes)
+{
+    armed.memlock = bytes;
+}
+
+int __wrap_getrlimit(int resource, struct rlimit *lim)
+{
+    if (resource != RLIMIT_MEMLOCK || armed.memlock == UINT64_MAX)
+        return __real_getrlimit(resource, lim);
+    lim->rlim_cur = lim->rlim_max = armed.memlock;
+    return 0;
+}
+
+/* capget() has no other name. The library makes no other call of this kind. */
+long __wrap_syscall(long number, void *head, struct __user_cap_data_struct *data)
+{
+    assert_int_equal(number, SYS_capget);
+    assert_non_null(head);
+    memset(data, armed.memlock == UINT64_MAX ? 0xff : 0, 2 * sizeof(*data));
+    return 0;
+}
+
+/* --- sysfs ----------------------------------------------------------------------------------------- */
+
+#define SYSFS "/sys/class/infiniband/"
+
+DIR *__real_opendir(const char *path);
+FILE *__real_fopen(const char *path, const char *mode);
+DIR *__wrap_opendir(const char *path);
+FILE *__wrap_fopen(const char *path, const char *mode);
+
+void unit_sysfs(const char *dir)
+{
+    armed.sysfs = dir;
+}
+
+static const char *redirect(const char *path, char *buf, size_t len)
+{
+    if (!armed.sysfs || strncmp(path, SYSFS, strlen(SYSFS)))
+        return path;
+    snprintf(buf, len, "%s/%s", armed.sysfs, path + strlen(SYSFS));
+    return buf;
+}
+
+DIR *__wrap_opendir(const char *path)
+{
+    char buf[600];
+
+    return __real_opendir(redirect(path, buf, sizeof(buf)));
+}
+
+FILE *__wrap_fopen(const char *path, const char *mode)
+{
+    char buf[600];
+
+    return __real_fopen(redirect(path, buf, sizeof(buf)), mode);
+}
+
+/* --- a library never ends its process ------------------------------------------------------------------ */
+
+void __wrap_exit(int status) __attribute__((noreturn));
+
+void __wrap_exit(int status)
+{
+    fail_msg("the library called exit(%d)", status);
+    abort();
+}
+
+/* --- assertions of the library ----------------------------------------------------------------------- */
+
+void __real___assert_fail(const char *what, const char *file, unsigned line, const char *function)
+    __attribute__((noreturn));
+void __wrap___assert_fail(const char *what, const char *file, unsigned line, const char *function)
+    __attribute__((noreturn));
+
+bool unit_asserts(void (*call)(void *arg), void *arg)
+{
+    jmp_buf here;
+    bool asserted = true;
+
+    armed.assertion = &here;
+    if (!setjmp(here)) {
+        call(arg);
+        asserted = false;
+    }
+    armed.assertion = NULL;
+    return asserted;
+}
+
+void __wrap___assert_fail(const char *what, const char *file, unsigned line, const char *function)
+{
+    if (armed.assertion)
+        longjmp(*armed.assertion, 1);
+    __real___assert_fail(what, file, line, function);
+}
