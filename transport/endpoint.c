@@ -242,7 +242,7 @@ void vbn_endpoint_fail(vbn_endpoint_t *ep, int status, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(ep->reason, sizeof(ep->reason), fmt, ap);
     va_end(ap);
-    vbn_log(ep->ctx, VBN_LOG_ERROR, "%s", ep->reason);
+    vbn_log(ep->ctx, ep->ctx->opts.endpoint_error ? VBN_LOG_INFO : VBN_LOG_ERROR, "%s", ep->reason);
     TAILQ_INSERT_TAIL(&ep->ctx->failed, ep, failed_entry);
     end(ep, VBN_EP_LOST, status);
 }

@@ -10,15 +10,23 @@
 /* --- the send queue's ring
  * -------------------------------------------------------------------------- */
 
-/* Frees the slots before END; what was posted there and needed no completion has gone well. */
-static inline void retire_before(struct vbn_qp *q, uint32_t end)
-{
-    while (q->tail != end) {
-        struct vbn_wr *wr = q->ring[q->tail++ & (q->size - 1)];
+/* In a slot whose request is over. */
+static struct vbn_wr over;
 
-        if (wr)
-            wr->retired(wr, VBN_OK);
-    }
+static inline void retire_slot(struct vbn_qp *q, uint32_t slot, int status)
+{
+    struct vbn_wr **at = &q->ring[slot & (q->size - 1)];
+    struct vbn_wr *wr = *at;
+
+    *at = &over;
+    if (wr && wr != &over)
+        wr->retired(wr, status);
+}
+
+static inline void free_slots(struct vbn_qp *q)
+{
+    while (q->tail != q->head && q->ring[q->tail & (q->size - 1)] == &over)
+        q->tail++;
 }
 
 VBN_COLD static void wr_failed(struct vbn_wr *wr, const struct ibv_wc *wc)
@@ -28,9 +36,9 @@ VBN_COLD static void wr_failed(struct vbn_wr *wr, const struct ibv_wc *wc)
     if (wc->status != IBV_WC_WR_FLUSH_ERR || !conn->q.failed)
         vbn_conn_fail(conn, VBN_EV_QP_ERROR, "%s (vendor error 0x%x)",
                       ibv_wc_status_str(wc->status), wc->vendor_err);
-    retire_before(&conn->q, wr->slot);
-    conn->q.tail++;
-    wr->retired(wr, VBN_ERR_PEER_LOST);
+    /* Unsignaled requests before it report for themselves where they failed, so not for them. */
+    retire_slot(&conn->q, wr->slot, VBN_ERR_PEER_LOST);
+    free_slots(&conn->q);
     vbn_conn_check_drained(conn);
 }
 
@@ -39,12 +47,15 @@ static void wr_done(struct vbn_comp *comp, const struct ibv_wc *wc)
     struct vbn_wr *wr = vbn_container_of(comp, struct vbn_wr, comp);
     struct vbn_conn *conn = wr->conn;
     vbn_endpoint_t *ep = conn->ep;
+    uint32_t end = wr->slot + 1;
 
     if (vbn_unlikely(wc->status != IBV_WC_SUCCESS)) {
         wr_failed(wr, wc);
         return;
     }
-    retire_before(&conn->q, wr->slot + 1);
+    for (uint32_t slot = wr->first; slot != end; slot++)
+        retire_slot(&conn->q, slot, VBN_OK);
+    free_slots(&conn->q);
     if (!STAILQ_EMPTY(&ep->queue))
         vbn_tx_pump(ep);
     if (vbn_unlikely(ep->state == VBN_EP_CLOSING))
@@ -82,6 +93,7 @@ bool vbn_qp_post(struct vbn_conn *conn, struct ibv_send_wr *swr, struct vbn_wr *
     if (wr) {
         wr->conn = conn;
         wr->slot = q->head;
+        wr->first = q->group;
         swr->wr_id = (uintptr_t)&wr->comp;
     } else {
         swr->wr_id = (uintptr_t)&q->orphan;
@@ -92,7 +104,12 @@ bool vbn_qp_post(struct vbn_conn *conn, struct ibv_send_wr *swr, struct vbn_wr *
         return false;
     }
     q->ring[q->head++ & (q->size - 1)] = wr;
-    q->unsignaled = swr->send_flags & IBV_SEND_SIGNALED ? 0 : q->unsignaled + 1;
+    if (swr->send_flags & IBV_SEND_SIGNALED) {
+        q->group = q->head;
+        q->unsignaled = 0;
+    } else {
+        q->unsignaled++;
+    }
     return true;
 }
 
@@ -196,6 +213,7 @@ void vbn_qp_fail(struct vbn_conn *conn)
     /* Completed but unsignaled requests report nothing: one more tells that all are through. */
     q->drain.conn = conn;
     q->drain.slot = q->head;
+    q->drain.first = q->group;
     swr.wr_id = (uintptr_t)&q->drain.comp;
     if (ibv_post_send(q->qp, &swr, &bad) == 0)
         q->ring[q->head++ & (q->size - 1)] = &q->drain;
@@ -212,12 +230,8 @@ void vbn_qp_destroy(struct vbn_conn *conn)
         vbn_qpmap_remove(&conn->ctx->qpmap, q->qp_num);
         q->qp = NULL;
     }
-    while (q->tail != q->head) {
-        struct vbn_wr *wr = q->ring[q->tail++ & (q->size - 1)];
-
-        if (wr)
-            wr->retired(wr, VBN_ERR_PEER_LOST);
-    }
+    for (; q->tail != q->head; q->tail++)
+        retire_slot(q, q->tail, VBN_ERR_PEER_LOST);
     if (q->cq)
         vbn_cq_release(q->cq, q->cq_entries);
     q->cq = NULL;

@@ -2,8 +2,10 @@
 /*
  * A queue pair: made, moved through its states, posted to, and drained.
  *
- * The send queue is a ring of slots. A completion frees its slot and all before it: the queue is
- * first-in first-out, so an unsignaled request is known to be over when a later one completes.
+ * The send queue is a ring of slots. A completion ends its request and the unsignaled ones between
+ * it and the signaled one before: those are known to be over. It says nothing of earlier signaled
+ * ones, for not every device completes in order (siw completes a send before an earlier RDMA read).
+ * Slots are free for posting again from the oldest on.
  */
 #ifndef VBN_QP_H
 #define VBN_QP_H
@@ -22,6 +24,7 @@ struct vbn_qp {
     struct vbn_wr **ring;      /* NULL where nobody waits for the slot */
     uint32_t head, tail, size; /* slots posted, slots freed; size a power of two */
     uint32_t depth;            /* requests at once; one slot more is kept for draining */
+    uint32_t group;            /* slot after the last signaled request */
     uint32_t unsignaled;       /* posted since the last signaled one */
     struct vbn_comp orphan;    /* of unsignaled requests that nobody waits for */
     struct vbn_wr drain;

@@ -40,13 +40,13 @@ static void msg_retired(struct vbn_wr *wr, int status)
 /* --- posting
  * -------------------------------------------------------------------------------------- */
 
-static inline bool can_post(const vbn_endpoint_t *ep, const struct vbn_tx *tx)
+static inline bool can_post(const vbn_endpoint_t *ep, int kind)
 {
     const struct vbn_conn *conn = ep->conn;
 
     if (vbn_unlikely(!conn || !conn->peer_ready || !vbn_qp_has_room(&conn->q)))
         return false;
-    return tx->kind != VBN_TX_AM || vbn_flow_may_send(&conn->flow);
+    return kind != VBN_TX_AM || vbn_flow_may_send(&conn->flow);
 }
 
 /*
@@ -108,19 +108,21 @@ void vbn_tx_pump(vbn_endpoint_t *ep)
 {
     struct vbn_tx *tx;
 
-    while ((tx = STAILQ_FIRST(&ep->queue)) && can_post(ep, tx)) {
+    while ((tx = STAILQ_FIRST(&ep->queue)) && can_post(ep, tx->kind)) {
         STAILQ_REMOVE_HEAD(&ep->queue, entry);
+        tx->waiting = false;
         post(ep, tx);
     }
 }
 
 void vbn_tx_submit(vbn_endpoint_t *ep, struct vbn_tx *tx)
 {
-    if (vbn_likely(STAILQ_EMPTY(&ep->queue) && can_post(ep, tx))) {
+    if (vbn_likely(STAILQ_EMPTY(&ep->queue) && can_post(ep, tx->kind))) {
         post(ep, tx);
         return;
     }
     ep->ctx->counters.stalls++;
+    tx->waiting = true;
     STAILQ_INSERT_TAIL(&ep->queue, tx, entry);
     if (!ep->conn)
         vbn_endpoint_want_conn(ep);
@@ -155,6 +157,7 @@ static inline int msg_get(vbn_endpoint_t *ep, size_t len, struct vbn_msg **out)
     if (vbn_unlikely(!msg))
         return VBN_ERR_AGAIN;
     msg->tx.ep = ep;
+    msg->tx.waiting = false;
     msg->refs = 1;
     ep->msgs_out++;
     *out = msg;
@@ -210,6 +213,27 @@ int vbn_msg_send(vbn_msg_t *msg, uint8_t id, size_t len)
     rc = msg_send(msg, id, len);
     vbn_unlock(ctx);
     return rc;
+}
+
+bool vbn_msg_waiting(const vbn_msg_t *msg)
+{
+    vbn_context_t *ctx = msg->tx.ep->ctx;
+    bool waiting;
+
+    vbn_lock(ctx);
+    waiting = msg->tx.waiting;
+    vbn_unlock(ctx);
+    return waiting;
+}
+
+bool vbn_endpoint_ready(vbn_endpoint_t *ep)
+{
+    bool ready;
+
+    vbn_lock(ep->ctx);
+    ready = STAILQ_EMPTY(&ep->queue) && can_post(ep, VBN_TX_AM);
+    vbn_unlock(ep->ctx);
+    return ready;
 }
 
 void vbn_msg_put(vbn_msg_t *msg)
@@ -305,6 +329,7 @@ void vbn_tx_abort(vbn_endpoint_t *ep, int status)
     STAILQ_CONCAT(&ep->unacked, &ep->queue);
     while ((tx = STAILQ_FIRST(&ep->unacked))) {
         STAILQ_REMOVE_HEAD(&ep->unacked, entry);
+        tx->waiting = false;
         if (tx->kind == VBN_TX_AM) {
             msg_unref(msg_of(tx));
         } else {

@@ -23,7 +23,8 @@ struct vbn_conn;
 struct vbn_wr {
     struct vbn_comp comp; /* first: wr_id points here */
     struct vbn_conn *conn;
-    uint32_t slot; /* position in the send queue's ring */
+    uint32_t slot;  /* position in the send queue's ring */
+    uint32_t first; /* slot of the first unsignaled request that its completion ends too */
     void (*retired)(struct vbn_wr *wr, int status);
 };
 
@@ -36,6 +37,7 @@ struct vbn_tx {
     STAILQ_ENTRY(vbn_tx) entry; /* in the endpoint's queue, then in its list of unacknowledged */
     struct vbn_wr wr;
     vbn_endpoint_t *ep;
+    bool waiting; /* in the queue, not posted */
     enum { VBN_TX_AM, VBN_TX_PUT, VBN_TX_GET } kind;
 };
 STAILQ_HEAD(vbn_tx_list, vbn_tx);

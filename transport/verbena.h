@@ -241,9 +241,13 @@ int vbn_endpoint_connect(vbn_endpoint_t *ep);
 /* True while a connection is established. */
 bool vbn_endpoint_connected(vbn_endpoint_t *ep);
 
+/* True when the next message would leave at once: connected, with credits, nothing before it. */
+bool vbn_endpoint_ready(vbn_endpoint_t *ep);
+
 /*
  * Closes in good order: takes no new work, delivers what is queued, tells the peer. Returns at
- * once; vbn_progress() does the work. EP must not be used by the caller afterwards.
+ * once; vbn_progress() does the work. EP must not be used by the caller afterwards, and no callback
+ * names it any more but those of its puts and gets.
  */
 void vbn_endpoint_close(vbn_endpoint_t *ep);
 
@@ -277,7 +281,8 @@ int vbn_msg_get(vbn_endpoint_t *ep, size_t len, vbn_msg_t **msg);
 void *vbn_msg_data(vbn_msg_t *msg);
 void *
 vbn_msg_priv(vbn_msg_t *msg); /* msg_priv_size bytes, 16-byte aligned; contents undefined at get */
-int vbn_msg_send(vbn_msg_t *msg, uint8_t id, size_t len);
+int vbn_msg_send(vbn_msg_t *msg, uint8_t id, size_t len); /* never VBN_ERR_AGAIN */
+bool vbn_msg_waiting(const vbn_msg_t *msg); /* sent, but not yet handed to the device */
 void vbn_msg_put(vbn_msg_t *msg);
 
 /* --- remote memory access ------------------------------------------------------------------- */

@@ -79,13 +79,13 @@ static btl_verbena_frag_t *frag_of_work(btl_verbena_work_t *work)
 /* True when what is given to the transport now needs no progress to leave. */
 static bool leaves_at_once(btl_verbena_endpoint_t *endpoint)
 {
-    return vbn_endpoint_connected(endpoint->peer);
+    return vbn_endpoint_ready(endpoint->peer);
 }
 
 /* A message that the transport has: is it on its way? */
 static int given_start(btl_verbena_work_t *work)
 {
-    if (!leaves_at_once(work->endpoint))
+    if (vbn_msg_waiting(frag_of_work(work)->msg))
         return VBN_ERR_AGAIN;
     frag_complete(frag_of_work(work), OPAL_SUCCESS);
     return VBN_OK;

@@ -345,7 +345,6 @@ static void call_all(const struct job *job, const struct operation *operation, i
 
 void run_reductions(const struct job *job)
 {
-    static const int counts[] = {0, 1, 17, 2000};
     MPI_Datatype affine_type;
     MPI_Op affine;
     MPI_Type_contiguous(2, MPI_UINT32_T, &affine_type);
@@ -363,11 +362,15 @@ void run_reductions(const struct job *job)
         {"affine maps", 8, 8, affine_type, affine, put_affine, fold_affine},
     };
     const size_t operation_count = sizeof operations / sizeof operations[0];
-    for (size_t i = 0; i < operation_count; i++)
-        for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++)
-            call_all(job, &operations[i], counts[c]);
-    call_all(job, &operations[0], 60000);
-    call_all(job, &operations[operation_count - 1], 30000);
+    for (size_t i = 0; i < operation_count; i++) {
+        call_all(job, &operations[i], 17);
+        call_all(job, &operations[i], 2000);
+    }
+    for (size_t i = 0; i < operation_count; i += operation_count - 1) {
+        call_all(job, &operations[i], 0);
+        call_all(job, &operations[i], 1);
+        call_all(job, &operations[i], 30000);
+    }
     MPI_Op_free(&affine);
     MPI_Type_free(&affine_type);
 }

@@ -202,8 +202,10 @@ int rdma_disconnect(struct rdma_cm_id *ibv)
     struct sim_cm_msg msg = {0};
     if (sim_node_is_iwarp(id->node)) {
         struct sim_qp *qp = sim_qp_by_number(id->local_qpn);
-        if (id->cm == SIM_CM_ESTABLISHED && qp)
+        if (id->cm == SIM_CM_ESTABLISHED && qp) {
+            sim_stream_drain(qp);
             sim_qp_error(qp, "disconnected");
+        }
     } else if (id->cm == SIM_CM_ESTABLISHED) {
         id->cm = SIM_CM_DREQ_SENT;
         sim_cm_send(id, SIM_MSG_DREQ, &msg);

@@ -209,6 +209,8 @@ static bool on_request(struct sim_cm_msg *msg)
 static void on_reply(struct sim_id *id, struct sim_cm_msg *msg)
 {
     bool iwarp = sim_node_is_iwarp(id->node);
+    if (!iwarp && msg->from->obj.magic == SIM_ALIVE && msg->from->gen == msg->from_gen)
+        answer_expect(msg->from);
     if (id->obj.magic != SIM_ALIVE || id->cm != SIM_CM_REQ_SENT) {
         if (iwarp)
             sim_iw_closed(msg->from);
@@ -223,8 +225,6 @@ static void on_reply(struct sim_id *id, struct sim_cm_msg *msg)
     if (!iwarp) {
         id->cm = SIM_CM_REP_RCVD;
         sim_cm_post(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, msg, REP_BYTES);
-        if (msg->from->obj.magic == SIM_ALIVE && msg->from->gen == msg->from_gen)
-            answer_expect(msg->from);
         return;
     }
     struct sim_qp *qp = sim_qp_by_number(id->local_qpn);
@@ -355,6 +355,7 @@ void sim_cm_hangup(struct sim_id *id)
         struct sim_qp *qp = sim_qp_by_number(id->local_qpn);
         id->has_user = false;
         if (qp && qp->iw_id == id) {
+            sim_stream_drain(qp);
             sim_qp_error(qp, "its id was destroyed");
             qp->iw_id = NULL;
         }

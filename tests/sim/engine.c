@@ -313,3 +313,20 @@ void sim_early_kick(struct sim_qp *qp)
     qp->early_armed = true;
     sim_after(sim_latency() / 4, early_run, qp, qp->ack_gen);
 }
+
+/* A stream that is closed in good order first delivers what it has taken. */
+void sim_stream_drain(struct sim_qp *qp)
+{
+    struct sim_qp *peer = sim_qp_peer(qp);
+    enum ibv_wc_status status;
+    if (!sim_node_is_iwarp(qp->node) || qp->state != IBV_QPS_RTS || !peer ||
+        !sim_path_up(qp->node, peer->node))
+        return;
+    while (qp->tx_next && qp->tx_next->completed) {
+        struct sim_wqe *wqe = qp->tx_next;
+        if (sim_respond(peer, qp, wqe, &status) != SIM_ANSWER_ACK)
+            return;
+        qp->tx_next = wqe->next;
+        wqe->state = SIM_WQE_SENT;
+    }
+}

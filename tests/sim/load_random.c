@@ -21,7 +21,7 @@ enum {
     SLOT_BYTES = 2048,
     CONST_BYTES = 8192,
     RMA_SLOTS = 4,
-    DRAIN_LIMIT_MS = 400000
+    DRAIN_LIMIT_MS = 30000
 };
 
 struct header {
@@ -317,29 +317,46 @@ static bool pair_is_whole(const struct node *from, const struct node *to)
            !to->peers[a->number].ended && !to->saw_stranger_end;
 }
 
-static bool is_settled(const struct world *world, const struct node *node)
+/* NULL if nothing of the rank is open any more, else what is. */
+static const char *unsettled(const struct world *world, const struct node *node, int *peer_number)
 {
+    *peer_number = -1;
     if (node->rank->is_dead)
-        return true;
-    if (node->to_do > 0 || node->rmas_out > 0)
-        return false;
+        return NULL;
+    if (node->to_do > 0)
+        return "has work that it could not start";
+    if (node->rmas_out > 0)
+        return "has puts or gets that do not end";
     for (int i = 0; i < world->count; i++) {
         const struct peer *peer = &node->peers[i];
+        *peer_number = i;
         if (peer->put_to_say && !peer->ended)
-            return false;
+            return "cannot send to";
         if (pair_is_whole(node, &nodes[i]) &&
             nodes[i].peers[node->rank->number].received != peer->sent)
-            return false;
+            return "has messages that do not arrive at";
     }
-    return true;
+    return NULL;
 }
 
 static bool all_settled(const struct world *world)
 {
+    int peer;
     for (int i = 0; i < world->count; i++)
-        if (!is_settled(world, &nodes[i]))
+        if (unsettled(world, &nodes[i], &peer))
             return false;
     return true;
+}
+
+static void report_hang(struct world *world)
+{
+    int peer;
+    for (int i = 0; i < world->count; i++) {
+        const char *what = unsettled(world, &nodes[i], &peer);
+        if (what)
+            world_fail(world, "after %d s of calm rank %d still %s %d", DRAIN_LIMIT_MS / 1000, i,
+                       what, peer);
+    }
 }
 
 static void run_turns(struct world *world)
@@ -357,8 +374,7 @@ static void run_turns(struct world *world)
             limit_ns = fabric_now_ns() + DRAIN_LIMIT_MS * 1000000ull;
         }
         if (limit_ns && fabric_now_ns() > limit_ns)
-            world_fail(world, "messages, puts or gets hang: nothing ended within %d s of calm",
-                       DRAIN_LIMIT_MS / 1000);
+            report_hang(world);
     }
 }
 

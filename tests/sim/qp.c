@@ -345,6 +345,7 @@ void sim_qp_drop_work(struct sim_qp *qp)
 static void qp_gone(struct sim_qp *qp)
 {
     struct sim_context *context = sim_context_of(qp->qp.context);
+    sim_stream_drain(qp);
     if (qp->state == IBV_QPS_RTS)
         sim_ghosts_spawn(qp);
     sim_async_forget(context, &qp->qp);

@@ -456,6 +456,7 @@ void sim_wqe_verify(const struct sim_qp *qp, const struct sim_wqe *wqe, const ch
 void sim_sq_reap(struct sim_qp *qp);
 void sim_wqe_retire(struct sim_qp *qp, struct sim_wqe *wqe);
 void sim_tx_kick(struct sim_qp *qp);
+void sim_stream_drain(struct sim_qp *qp);
 void sim_early_kick(struct sim_qp *qp); /* iWARP: completions that do not wait for the peer */
 void sim_push_recv(struct sim_qp *qp, struct sim_rwqe *rwqe, const struct sim_wqe *from,
                    enum ibv_wc_status status);

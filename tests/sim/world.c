@@ -82,6 +82,7 @@ static void draw_options(struct vbn_options *options, uint64_t eager_limit, int 
     options->ack_delay_us = between(10, 10000);
     options->inline_limit = between(0, 400);
     options->retry_count = between(1, 7);
+    options->connect_timeout_ms = between(1000, 8000);
     options->use_srq = fabric_random(4) != 0;
     options->clock_ns = clock_ns;
     options->random = random_bits;

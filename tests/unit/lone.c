@@ -6,12 +6,14 @@
 #define PEER_PORT 7471
 
 struct fake_device *lone_device;
+uint16_t lone_credits;
 
 int lone_setup(void **state)
 {
     (void)state;
     unit_reset();
     fake_reset();
+    lone_credits = 16;
     lone_device = fake_device_add("fake0");
     fake_address_add("eth0", "10.0.0.1", lone_device, 1);
     return 0;
@@ -99,7 +101,7 @@ struct vbn_wire_hello lone_hello(const vbn_context_t *ctx, uint64_t uid)
         .dst_uid = ctx->uid,
         .job_key = ctx->opts.job_key,
         .buf_size = (uint32_t)sizeof(struct vbn_wire_hdr) + ctx->max_am_len,
-        .credits = 16,
+        .credits = lone_credits,
     };
 }
 

@@ -34,7 +34,8 @@ void lone_pass(vbn_context_t *ctx, uint64_t ms);
 struct vbn_wire_address lone_address(const vbn_context_t *ctx, uint64_t uid);
 vbn_endpoint_t *lone_peer(vbn_context_t *ctx, uint64_t uid);
 
-/* What the peer UID would put into its request or answer. */
+/* What the peer UID would put into its request or answer, granting lone_credits (16). */
+extern uint16_t lone_credits;
 struct vbn_wire_hello lone_hello(const vbn_context_t *ctx, uint64_t uid);
 
 /* The peer's messages of the connection manager. */

@@ -58,6 +58,8 @@ void unit_options(struct vbn_options *opts)
     opts->srq_depth = 256;
     opts->tx_buffers = 256;
     opts->cq_size = 1024;
+    opts->signal_period = 16;
+    opts->ack_delay_us = 1000;
     opts->close_timeout_ms = 10;
 }
 

@@ -62,8 +62,9 @@ uint64_t unit_random(uint64_t *state);
 /* Nothing fails any more. */
 void unit_wrap_reset(void);
 
-/* The NTH allocation from now (1: the next) fails once; 0: none. */
+/* The NTH allocation from now (1: the next) fails once; 0: none. Or all of them. */
 void unit_fail_alloc(unsigned nth);
+void unit_fail_allocs(bool all);
 bool unit_alloc_failed(void);
 
 /* A process without privileges that may lock BYTES; UINT64_MAX: whatever the machine says. */

@@ -1,10 +1,42 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# cmocka programs, one for each object: tests/unit/test_<object>.c. Add the name here, no more.
-
-VBN_UNIT_TESTS =
+# cmocka programs, one for each object: tests/unit/test_<object>.c.
 
 if HAVE_CMOCKA
-check_PROGRAMS += $(VBN_UNIT_TESTS)
-TESTS += $(VBN_UNIT_TESTS)
-LDADD = libverbena_core.la $(CMOCKA_LIBS) $(VERBS_LIBS)
+# Over verbs that do what the test says (fake.h).
+UNIT_FAKED = tests/unit/test_cm tests/unit/test_conn tests/unit/test_cq tests/unit/test_device \
+	tests/unit/test_endpoint tests/unit/test_flow tests/unit/test_mem tests/unit/test_netif \
+	tests/unit/test_options tests/unit/test_pool tests/unit/test_qp tests/unit/test_qpmap \
+	tests/unit/test_rma tests/unit/test_rx tests/unit/test_timer tests/unit/test_tx \
+	tests/unit/test_wire
+check_PROGRAMS += $(UNIT_FAKED)
+TESTS += $(UNIT_FAKED)
+
+# The library stands between what drives it and what it calls.
+check_LTLIBRARIES = libunit_drive.la libunit_fake.la
+libunit_drive_la_SOURCES = tests/unit/lone.c tests/unit/lone.h tests/unit/unit.c tests/unit/unit.h
+libunit_fake_la_SOURCES = tests/unit/fake.h tests/unit/fake_cm.c tests/unit/fake_verbs.c \
+	tests/unit/wraps.c
+LDADD = libunit_drive.la libverbena_core.la libunit_fake.la $(CMOCKA_LIBS)
+
+# The calls that wraps.c replaces.
+UNIT_LINK = $(AM_LDFLAGS) -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc \
+	-Wl,--wrap=aligned_alloc -Wl,--wrap=getrlimit -Wl,--wrap=syscall -Wl,--wrap=opendir \
+	-Wl,--wrap=fopen -Wl,--wrap=exit -Wl,--wrap=__assert_fail
+tests_unit_test_cm_LDFLAGS = $(UNIT_LINK)
+tests_unit_test_conn_LDFLAGS = $(UNIT_LINK)
+tests_unit_test_cq_LDFLAGS = $(UNIT_LINK)
+tests_unit_test_device_LDFLAGS = $(UNIT_LINK)
+tests_unit_test_endpoint_LDFLAGS = $(UNIT_LINK)
+tests_unit_test_flow_LDFLAGS = $(UNIT_LINK)
+tests_unit_test_mem_LDFLAGS = $(UNIT_LINK)
+tests_unit_test_netif_LDFLAGS = $(UNIT_LINK)
+tests_unit_test_options_LDFLAGS = $(UNIT_LINK)
+tests_unit_test_pool_LDFLAGS = $(UNIT_LINK)
+tests_unit_test_qp_LDFLAGS = $(UNIT_LINK)
+tests_unit_test_qpmap_LDFLAGS = $(UNIT_LINK)
+tests_unit_test_rma_LDFLAGS = $(UNIT_LINK)
+tests_unit_test_rx_LDFLAGS = $(UNIT_LINK)
+tests_unit_test_timer_LDFLAGS = $(UNIT_LINK)
+tests_unit_test_tx_LDFLAGS = $(UNIT_LINK)
+tests_unit_test_wire_LDFLAGS = $(UNIT_LINK)
 endif

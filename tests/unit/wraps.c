@@ -12,7 +12,7 @@
 
 static struct {
     unsigned alloc_left;
-    bool alloc_failed;
+    bool alloc_all, alloc_failed;
     uint64_t memlock;
     const char *sysfs;
     jmp_buf *assertion;
@@ -41,6 +41,11 @@ void unit_fail_alloc(unsigned nth)
     armed.alloc_failed = false;
 }
 
+void unit_fail_allocs(bool all)
+{
+    armed.alloc_all = all;
+}
+
 bool unit_alloc_failed(void)
 {
     return armed.alloc_failed;
@@ -48,7 +53,7 @@ bool unit_alloc_failed(void)
 
 static bool alloc_fails(void)
 {
-    if (!armed.alloc_left || --armed.alloc_left)
+    if (!armed.alloc_all && (!armed.alloc_left || --armed.alloc_left))
         return false;
     armed.alloc_failed = true;
     errno = ENOMEM;
