@@ -14,7 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_POWER = 22, BELOW_LIMIT = 80, MAX_LIMITS = 24, MAX_SYNC_BYTES = 600000 };
+enum {
+    MAX_POWER = 22,
+    BELOW_LIMIT = 80,
+    MAX_LIMITS = 24,
+    MAX_SYNC_BYTES = 600000,
+    MAX_BYTEWISE = 20000
+};
 enum { TAG_BLOCKING = 1, TAG_SYNC, TAG_BOTH };
 
 struct limits {
@@ -31,12 +37,13 @@ static void limits_add(struct limits *limits, size_t bytes)
         limits->bytes[limits->count++] = bytes;
 }
 
-static bool is_limit(const char *name)
+/* Those of btl/self count only where all messages are one's own. */
+static bool is_limit(const struct job *job, const char *name)
 {
     static const char *const endings[] = {"_eager_limit", "_max_send_size",
                                           "_rdma_pipeline_send_length", "_rdma_pipeline_frag_size",
                                           "_min_rdma_pipeline_size"};
-    if (strncmp(name, "btl_", 4) != 0)
+    if (strncmp(name, "btl_", 4) != 0 || (job->size > 1 && strncmp(name, "btl_self_", 9) == 0))
         return false;
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
         const char *found = strstr(name, endings[i]);
@@ -59,7 +66,7 @@ static size_t cvar_read(int index)
     return value[0];
 }
 
-static void limits_ask(struct limits *limits)
+static void limits_ask(const struct job *job, struct limits *limits)
 {
     int provided, count = 0;
     MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
@@ -70,7 +77,7 @@ static void limits_ask(struct limits *limits)
         MPI_Datatype type;
         if (MPI_T_cvar_get_info(i, name, &name_len, &verbosity, &type, NULL, NULL, NULL, &bind,
                                 &scope) == MPI_SUCCESS &&
-            is_limit(name))
+            is_limit(job, name))
             limits_add(limits, cvar_read(i));
     }
     MPI_T_finalize();
@@ -89,7 +96,7 @@ static void limits_find(const struct job *job, struct limits *limits)
             limits_add(limits, bytes);
         }
     } else if (job->rank == 0) {
-        limits_ask(limits);
+        limits_ask(job, limits);
     }
     MPI_Bcast(limits, sizeof *limits, MPI_BYTE, 0, MPI_COMM_WORLD);
 }
@@ -162,9 +169,11 @@ static void in_all_manners(const struct job *job, size_t len_bytes)
     both_at_once(job, peer, len_bytes);
 }
 
+/* Byte by byte where that is cheap; large fragments are only cut at whole headers. */
 static void around_limit(const struct job *job, size_t limit_bytes)
 {
-    for (size_t len = limit_bytes - BELOW_LIMIT; len <= limit_bytes + 1; len++) {
+    size_t stride = limit_bytes <= MAX_BYTEWISE ? 1 : 4;
+    for (size_t len = limit_bytes - BELOW_LIMIT; len <= limit_bytes + 1; len += stride) {
         int peer = next_peer(job);
         if (peer != MPI_PROC_NULL)
             both_at_once(job, peer, len);

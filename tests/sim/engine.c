@@ -287,6 +287,15 @@ static void ack_run(void *obj, uint64_t gen)
 
 /* ---- iWARP: a send is complete when the stream has it, wherever the bytes then are ---- */
 
+static void early_complete(struct sim_qp *qp, struct sim_wqe *wqe)
+{
+    if (sim_wqe_is_read(wqe) || wqe->completed || local_check(qp, wqe) != IBV_WC_SUCCESS)
+        return;
+    sim_wqe_verify(qp, wqe, "on the wire");
+    sim_wqe_copy(wqe);
+    sim_wqe_complete(qp, wqe, IBV_WC_SUCCESS);
+}
+
 static void early_run(void *obj, uint64_t gen)
 {
     struct sim_qp *qp = obj;
@@ -295,14 +304,10 @@ static void early_run(void *obj, uint64_t gen)
     qp->early_armed = false;
     while (qp->early_next) {
         struct sim_wqe *wqe = qp->early_next;
-        if (sim_wqe_is_read(wqe) && wqe->state != SIM_WQE_DONE)
+        if (sim_wqe_is_read(wqe) && wqe->state != SIM_WQE_DONE && !qp->node->attr.iwarp_unordered)
             break;
         qp->early_next = wqe->next;
-        if (sim_wqe_is_read(wqe) || wqe->completed || local_check(qp, wqe) != IBV_WC_SUCCESS)
-            continue;
-        sim_wqe_verify(qp, wqe, "on the wire");
-        sim_wqe_copy(wqe);
-        sim_wqe_complete(qp, wqe, IBV_WC_SUCCESS);
+        early_complete(qp, wqe);
     }
 }
 

@@ -40,6 +40,7 @@ struct fabric_node_attr {
     bool no_srq;                     /* ibv_create_srq fails with EOPNOTSUPP, max_srq is 0 */
     bool no_atomics;                 /* IBV_ATOMIC_NONE, posts are refused; iWARP: always */
     bool iwarp_write_imm;            /* iWARP device that has WRITE_WITH_IMM all the same */
+    bool iwarp_unordered;            /* sends complete before reads posted earlier (siw) */
     int max_qp;                      /* [65536] */
     int max_qp_wr;                   /* [16384] */
     int max_sge;                     /* [32] */

@@ -41,15 +41,17 @@ void sim_wqe_free(struct sim_wqe *wqe)
     sim_pool_put(wqe, wqe->bytes);
 }
 
-void sim_wqe_verify(const struct sim_qp *qp, const struct sim_wqe *wqe, const char *when)
+void sim_wqe_verify(const struct sim_qp *qp, struct sim_wqe *wqe, const char *when)
 {
     if (sim.config.no_buffer_checks || wqe->copy || sim_wqe_is_read(wqe) ||
         !sim_sge_alive(wqe->sge, wqe->num_sge))
         return;
-    if (sim_sum(wqe->sge, wqe->num_sge) != wqe->sum)
+    uint64_t sum = sim_sum(wqe->sge, wqe->num_sge);
+    if (sum != wqe->sum)
         sim_violation("QP %u: the buffer of a posted send (opcode %d, %u bytes) was changed "
                       "before its completion was polled (seen %s)",
                       qp->qp.qp_num, wqe->opcode, wqe->length, when);
+    wqe->sum = sum; /* told once */
 }
 
 static enum ibv_wc_opcode wc_opcode(const struct sim_wqe *wqe)
@@ -80,6 +82,7 @@ void sim_wqe_complete(struct sim_qp *qp, struct sim_wqe *wqe, enum ibv_wc_status
     }
     if (status == IBV_WC_SUCCESS && !wqe->signaled)
         return;
+    wqe->told = true;
     struct sim_cqe cqe = {.qp = qp, .wqe = wqe};
     cqe.wc.wr_id = wqe->wr_id;
     cqe.wc.status = status;
@@ -102,22 +105,24 @@ void sim_sq_reap(struct sim_qp *qp)
     }
 }
 
-/* The completion of last was polled: it stands for every request before it, too. */
+static void retire_one(struct sim_qp *qp, struct sim_wqe *wqe)
+{
+    wqe->retired = true;
+    if (!wqe->slot_free)
+        qp->sq_used--;
+    wqe->slot_free = true;
+    sim_wqe_verify(qp, wqe, "at its completion");
+    if (!wqe->copy)
+        sim_sge_hold(wqe->sge, wqe->num_sge, -1);
+}
+
+/* The completion of last was polled: it stands for those before it, too, that had none. */
 void sim_wqe_retire(struct sim_qp *qp, struct sim_wqe *last)
 {
-    for (struct sim_wqe *wqe = qp->sq_head;; wqe = wqe->next) {
-        if (!wqe->retired) {
-            wqe->retired = true;
-            if (!wqe->slot_free)
-                qp->sq_used--;
-            wqe->slot_free = true;
-            sim_wqe_verify(qp, wqe, "at its completion");
-            if (!wqe->copy)
-                sim_sge_hold(wqe->sge, wqe->num_sge, -1);
-        }
-        if (wqe == last)
-            break;
-    }
+    for (struct sim_wqe *wqe = qp->sq_head; wqe != last; wqe = wqe->next)
+        if (!wqe->retired && wqe->completed && !wqe->told)
+            retire_one(qp, wqe);
+    retire_one(qp, last);
     sim_sq_reap(qp);
 }
 

@@ -159,7 +159,8 @@ struct sim_wqe {
     uint8_t opcode, state, status;
     bool signaled, fence, solicited, inlined;
     bool executed;        /* the responder did it, the acknowledgement was lost */
-    bool completed;       /* its completion, if any, is in the CQ */
+    bool completed;       /* the device is done with it */
+    bool told;            /* by a completion of its own */
     bool slot_free;       /* no longer counted in sq_used */
     bool retired;         /* a completion that covers it was polled: the buffer is the program's */
     void *copy;           /* the bytes themselves (inline, or taken out of the program's hands) */
@@ -452,7 +453,7 @@ bool sim_wqe_is_read(const struct sim_wqe *wqe);
 void sim_wqe_copy(struct sim_wqe *wqe); /* takes a copy of its bytes; the keys are let go */
 void sim_wqe_free(struct sim_wqe *wqe);
 void sim_wqe_complete(struct sim_qp *qp, struct sim_wqe *wqe, enum ibv_wc_status status);
-void sim_wqe_verify(const struct sim_qp *qp, const struct sim_wqe *wqe, const char *when);
+void sim_wqe_verify(const struct sim_qp *qp, struct sim_wqe *wqe, const char *when);
 void sim_sq_reap(struct sim_qp *qp);
 void sim_wqe_retire(struct sim_qp *qp, struct sim_wqe *wqe);
 void sim_tx_kick(struct sim_qp *qp);

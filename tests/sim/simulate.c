@@ -2,30 +2,36 @@
 /*
  * Runs workloads over the transport on the simulated fabric, a run a seed.
  *
- *     simulate [--seeds A..B] [--ranks N] [--load NAME] [--calm] [--iwarp] [--verbose] [--twice]
+ *     simulate [--seeds A..B] [--ranks N] [--jobs N] [--load NAME] [--calm] [--iwarp]
+ *              [--verbose] [--twice]
  *
- * A failing run prints its seed, the reason and the trace; the exit status is then 1.
+ * --seeds A runs one, A.. does not stop. --calm: no faults, timing alone varies. --twice: each
+ * seed two times, whose traces must agree. A failing run prints its seed, the reason and the
+ * trace; the exit status is then 1. Jobs are processes that share the seeds out evenly.
  */
 #include "loads.h"
 
 #include <getopt.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static const struct load loads[] = {
     {"random", load_random, load_random_end},
 };
 
-enum { LOADS = sizeof(loads) / sizeof(loads[0]) };
+enum { LOADS = sizeof(loads) / sizeof(loads[0]), JOBS_MAX = 256 };
 
 struct totals {
-    uint64_t runs, failures, ranks, messages, bytes, faults, ghosts;
+    uint64_t runs, failures, ranks, messages, bytes, faults, ghosts, traces;
     double virtual_s;
 };
 
 struct request {
     uint64_t first, last;
-    int ranks;
+    int ranks, jobs;
     const char *load;
     bool calm, verbose, iwarp, twice;
 };
@@ -42,6 +48,37 @@ static void plan_make(const struct request *request, uint64_t seed, struct world
         plan->transport = FABRIC_INFINIBAND;
 }
 
+/* ---- runs that crash say which they are ---- */
+
+static uint64_t running_seed;
+static const char *running_load;
+
+/* Offered by the sanitizers' run time, where there is one. */
+void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
+
+static void report_crash(void)
+{
+    printf("FAILED: seed %llu, load %s: crashed\n", (unsigned long long)running_seed, running_load);
+    fflush(stdout);
+    fabric_trace_print(stderr);
+}
+
+static void on_signal(int number)
+{
+    signal(number, SIG_DFL);
+    report_crash();
+    raise(number);
+}
+
+static void crashes_watch(void)
+{
+    if (__sanitizer_set_death_callback)
+        __sanitizer_set_death_callback(report_crash);
+    else
+        signal(SIGSEGV, on_signal);
+    signal(SIGABRT, on_signal);
+}
+
 /* Returns whether the run was good; *hash gets its trace's hash. */
 static bool run_one(const struct request *request, const struct load *load, uint64_t seed,
                     struct totals *totals, uint64_t *hash)
@@ -50,6 +87,8 @@ static bool run_one(const struct request *request, const struct load *load, uint
     struct world world;
     struct fabric_counters counters;
     plan_make(request, seed, &plan);
+    running_seed = seed;
+    running_load = load->name;
     if (world_open(&world, &plan))
         load->run(&world);
     fabric_counters(&counters);
@@ -58,6 +97,7 @@ static bool run_one(const struct request *request, const struct load *load, uint
     int violations = world_close(&world);
     load->end(&world);
     *hash = fabric_trace_hash();
+    totals->traces ^= *hash * (2 * seed + 1);
     totals->runs++;
     totals->messages += counters.messages;
     totals->bytes += counters.bytes;
@@ -88,20 +128,26 @@ static bool run_seed(const struct request *request, const struct load *load, uin
 
 static bool parse(int argc, char **argv, struct request *request)
 {
-    static const struct option options[] = {
-        {"seeds", required_argument, NULL, 's'}, {"ranks", required_argument, NULL, 'r'},
-        {"load", required_argument, NULL, 'l'},  {"calm", no_argument, NULL, 'c'},
-        {"verbose", no_argument, NULL, 'v'},     {"iwarp", no_argument, NULL, 'i'},
-        {"twice", no_argument, NULL, 't'},       {NULL, 0, NULL, 0}};
-    *request = (struct request){.first = 1, .last = 100};
+    static const struct option options[] = {{"seeds", required_argument, NULL, 's'},
+                                            {"ranks", required_argument, NULL, 'r'},
+                                            {"jobs", required_argument, NULL, 'j'},
+                                            {"load", required_argument, NULL, 'l'},
+                                            {"calm", no_argument, NULL, 'c'},
+                                            {"verbose", no_argument, NULL, 'v'},
+                                            {"iwarp", no_argument, NULL, 'i'},
+                                            {"twice", no_argument, NULL, 't'},
+                                            {NULL, 0, NULL, 0}};
+    *request = (struct request){.first = 1, .last = 100, .jobs = 1};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         char *end = NULL;
         if (option == 's') {
             request->first = request->last = strtoull(optarg, &end, 0);
             if (strncmp(end, "..", 2) == 0)
-                request->last = strtoull(end + 2, NULL, 0);
+                request->last = end[2] ? strtoull(end + 2, NULL, 0) : UINT64_MAX;
         } else if (option == 'r') {
             request->ranks = atoi(optarg);
+        } else if (option == 'j') {
+            request->jobs = atoi(optarg);
         } else if (option == 'l') {
             request->load = optarg;
         } else if (option == 'c') {
@@ -116,8 +162,65 @@ static bool parse(int argc, char **argv, struct request *request)
             return false;
         }
     }
-    return optind == argc && request->ranks >= 0 && request->ranks <= WORLD_RANKS_MAX &&
-           request->ranks != 1;
+    return optind == argc && request->jobs >= 1 && request->jobs <= JOBS_MAX &&
+           request->ranks >= 0 && request->ranks <= WORLD_RANKS_MAX && request->ranks != 1;
+}
+
+static void run_share(const struct request *request, int job, struct totals *totals)
+{
+    for (uint64_t seed = request->first + (uint64_t)job; seed <= request->last;
+         seed += (uint64_t)request->jobs)
+        for (int i = 0; i < LOADS; i++)
+            if (!request->load || strcmp(request->load, loads[i].name) == 0)
+                run_seed(request, &loads[i], seed, totals);
+}
+
+static void totals_add(struct totals *to, const struct totals *more)
+{
+    to->runs += more->runs;
+    to->failures += more->failures;
+    to->ranks += more->ranks;
+    to->messages += more->messages;
+    to->bytes += more->bytes;
+    to->faults += more->faults;
+    to->ghosts += more->ghosts;
+    to->traces ^= more->traces;
+    to->virtual_s += more->virtual_s;
+}
+
+/* Each job tells its totals through a pipe; one that dies without a word counts as a failure. */
+static void run_jobs(const struct request *request, struct totals *totals)
+{
+    int results[JOBS_MAX];
+    for (int job = 0; job < request->jobs; job++) {
+        int ends[2];
+        fflush(stdout);
+        pid_t pid = pipe(ends) == 0 ? fork() : -1;
+        if (pid < 0) {
+            perror("simulate: cannot start a job");
+            exit(2);
+        }
+        if (pid == 0) {
+            struct totals mine = {0};
+            close(ends[0]);
+            run_share(request, job, &mine);
+            fflush(stdout);
+            _exit(write(ends[1], &mine, sizeof(mine)) == (ssize_t)sizeof(mine) ? 0 : 2);
+        }
+        close(ends[1]);
+        results[job] = ends[0];
+    }
+    for (int job = 0; job < request->jobs; job++) {
+        struct totals share = {0};
+        if (read(results[job], &share, sizeof(share)) != (ssize_t)sizeof(share)) {
+            share = (struct totals){.failures = 1};
+            printf("FAILED: job %d of %d died\n", job, request->jobs);
+        }
+        totals_add(totals, &share);
+        close(results[job]);
+    }
+    while (wait(NULL) > 0)
+        ;
 }
 
 int main(int argc, char **argv)
@@ -125,20 +228,21 @@ int main(int argc, char **argv)
     struct request request;
     struct totals totals = {0};
     if (!parse(argc, argv, &request)) {
-        fprintf(stderr, "usage: simulate [--seeds A..B] [--ranks N] [--load NAME] [--calm] "
-                        "[--iwarp] [--verbose] [--twice]\n");
+        fprintf(stderr, "usage: simulate [--seeds A..B] [--ranks N] [--jobs N] [--load NAME] "
+                        "[--calm] [--iwarp] [--verbose] [--twice]\n");
         return 2;
     }
-    for (uint64_t seed = request.first; seed <= request.last; seed++)
-        for (int i = 0; i < LOADS; i++)
-            if (!request.load || strcmp(request.load, loads[i].name) == 0)
-                run_seed(&request, &loads[i], seed, &totals);
-    printf("%llu runs (seeds %llu to %llu), %llu failed: %llu ranks, %.3f s of virtual time, %llu "
-           "messages, %llu bytes, %llu faults, %llu late arrivals\n",
+    crashes_watch();
+    if (request.jobs == 1)
+        run_share(&request, 0, &totals);
+    else
+        run_jobs(&request, &totals);
+    printf("%llu runs from seed %llu on, %llu failed: %llu ranks, %.3f s of virtual time, %llu "
+           "messages, %llu bytes, %llu faults, %llu late arrivals, traces %016llx\n",
            (unsigned long long)totals.runs, (unsigned long long)request.first,
-           (unsigned long long)request.last, (unsigned long long)totals.failures,
-           (unsigned long long)totals.ranks, totals.virtual_s, (unsigned long long)totals.messages,
-           (unsigned long long)totals.bytes, (unsigned long long)totals.faults,
-           (unsigned long long)totals.ghosts);
+           (unsigned long long)totals.failures, (unsigned long long)totals.ranks, totals.virtual_s,
+           (unsigned long long)totals.messages, (unsigned long long)totals.bytes,
+           (unsigned long long)totals.faults, (unsigned long long)totals.ghosts,
+           (unsigned long long)totals.traces);
     return totals.failures ? 1 : 0;
 }

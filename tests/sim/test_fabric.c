@@ -428,6 +428,24 @@ static void iwarp_moves_bytes(void **state)
     pair_close();
 }
 
+/* As siw does: the read is still on its way when the send after it is reported. */
+static void iwarp_completions_out_of_order(void **state)
+{
+    (void)state;
+    const struct fabric_node_attr siw = {.transport = FABRIC_IWARP, .iwarp_unordered = true};
+    pair_open(&siw, true);
+    assert_int_equal(rig_recv(&ba, 0, 64), 0);
+    assert_int_equal(rig_read(&ab, 4096, &ba, 0, 32), 0);
+    assert_int_equal(rig_send(&ab, 0, 32, 0), 0);
+    assert_int_equal(rig_send(&ab, 64, 0, IBV_SEND_SIGNALED), 0);
+    assert_int_equal(rig_recv(&ba, 0, 64), 0);
+    rig_poll_status(&a, IBV_WC_SUCCESS, 64);
+    rig_poll_status(&a, IBV_WC_SUCCESS, 4096);
+    rig_poll_status(&b, IBV_WC_SUCCESS, 0);
+    rig_poll_status(&b, IBV_WC_SUCCESS, 0);
+    pair_close();
+}
+
 static void iwarp_overrun_ends_the_stream(void **state)
 {
     (void)state;
@@ -493,6 +511,7 @@ int main(void)
         cmocka_unit_test(peer_that_never_answers_is_unreachable),
         cmocka_unit_test(addresses),
         cmocka_unit_test(iwarp_moves_bytes),
+        cmocka_unit_test(iwarp_completions_out_of_order),
         cmocka_unit_test(iwarp_overrun_ends_the_stream),
         cmocka_unit_test(same_seed_same_run),
     };

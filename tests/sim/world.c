@@ -99,6 +99,7 @@ static void draw_node(const struct world_plan *plan, struct fabric_node_attr *at
     attr->max_rd_atom = (int)between(1, 128);
     attr->max_msg_bytes = (uint32_t)between(1 << 16, 1 << 23);
     attr->no_srq = fabric_random(5) == 0;
+    attr->iwarp_unordered = fabric_random(2);
     attr->gid_index_shift = (int)fabric_random(3);
 }
 

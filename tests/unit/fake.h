@@ -14,7 +14,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-/* --- calls ---------------------------------------------------------------------------------------- */
+/* --- calls ------------------------------------------------------------------------------------ */
 
 enum fake_call {
     FAKE_GET_DEVICE_LIST,
@@ -56,7 +56,7 @@ void fake_reset(void);
 /* Objects of all kinds made and not destroyed. */
 int fake_live(void);
 
-/* --- the host --------------------------------------------------------------------------------------- */
+/* --- the host --------------------------------------------------------------------------------- */
 
 #define FAKE_PORTS 2
 
@@ -64,9 +64,9 @@ struct fake_device {
     struct ibv_device device;
     struct ibv_device_attr attr;
     struct ibv_port_attr port[FAKE_PORTS];
-    uint32_t max_inline;  /* more makes ibv_create_qp() fail */
-    uint32_t max_srq;     /* the same of ibv_create_srq(), whatever attr claims */
-    size_t max_mr_len;    /* bytes registered at once, 0: any */
+    uint32_t max_inline; /* more makes ibv_create_qp() fail */
+    uint32_t max_srq;    /* the same of ibv_create_srq(), whatever attr claims */
+    size_t max_mr_len;   /* bytes registered at once, 0: any */
 };
 
 /* A working device of one active port, to be changed as the test likes. */
@@ -76,7 +76,7 @@ struct fake_device *fake_device_add(const char *name);
 void fake_address_add(const char *ifname, const char *ip, struct fake_device *device, uint8_t port);
 void fake_address_flags(const char *ifname, unsigned flags);
 
-/* --- queues ------------------------------------------------------------------------------------------ */
+/* --- queues ----------------------------------------------------------------------------------- */
 
 #define FAKE_BYTES 96 /* of a posted message that are kept */
 
@@ -134,7 +134,7 @@ unsigned fake_completions(const struct ibv_cq *cq); /* not yet polled */
 void fake_async(struct ibv_context *verbs, enum ibv_event_type type, struct ibv_qp *qp);
 unsigned fake_async_acked(void);
 
-/* --- connections ---------------------------------------------------------------------------------------- */
+/* --- connections ------------------------------------------------------------------------------ */
 
 struct fake_id {
     struct rdma_cm_id id;
@@ -164,12 +164,13 @@ void fake_disconnect_by_itself(bool yes);
 /* Events got and not acknowledged. */
 int fake_events_unacked(void);
 
-/* --- inside ------------------------------------------------------------------------------------------------ */
+/* --- inside ----------------------------------------------------------------------------------- */
+* /
 
-/* True, with errno set: this call is to fail. */
-bool fake_fails(enum fake_call call);
-int fake_error(enum fake_call call); /* the same as an error number, 0: it goes well */
-void fake_born(int n);               /* an object more, or fewer */
+    /* True, with errno set: this call is to fail. */
+    bool fake_fails(enum fake_call call);
+int fake_error(enum fake_call call);        /* the same as an error number, 0: it goes well */
+void fake_born(int n);                      /* an object more, or fewer */
 void *fake_alloc(size_t count, size_t len); /* zeroed; never fails */
 struct ibv_context *fake_cm_verbs(struct fake_device *device); /* librdmacm's own */
 void fake_cm_reset(void);

@@ -49,7 +49,7 @@ void fake_cm_reset(void)
     cm.next_port = 40000;
 }
 
-/* --- addresses ---------------------------------------------------------------------------------------- */
+/* --- addresses -------------------------------------------------------------------------------- */
 
 static void parse(const char *ip, struct sockaddr_storage *out)
 {
@@ -92,11 +92,10 @@ static const struct fake_address *find(const struct sockaddr *addr)
 
         if (a->sa_family != addr->sa_family)
             continue;
-        if (a->sa_family == AF_INET
-                ? ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
-                      ((const struct sockaddr_in *)addr)->sin_addr.s_addr
-                : !memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
-                          &((const struct sockaddr_in6 *)addr)->sin6_addr, 16))
+        if (a->sa_family == AF_INET ? ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
+                                          ((const struct sockaddr_in *)addr)->sin_addr.s_addr
+                                    : !memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
+                                              &((const struct sockaddr_in6 *)addr)->sin6_addr, 16))
             return &cm.addr[i];
     }
     return NULL;
@@ -129,7 +128,7 @@ void freeifaddrs(struct ifaddrs *list)
     fake_born(-1);
 }
 
-/* --- channel and events ---------------------------------------------------------------------------------- */
+/* --- channel and events ----------------------------------------------------------------------- */
 
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
@@ -207,9 +206,10 @@ const char *rdma_event_str(enum rdma_cm_event_type type)
     return type == RDMA_CM_EVENT_UNREACHABLE ? "unreachable" : "event";
 }
 
-/* --- ids ------------------------------------------------------------------------------------------------------ */
+/* --- ids -------------------------------------------------------------------------------------- */
+* /
 
-struct fake_id *fake_id(struct rdma_cm_id *id)
+    struct fake_id *fake_id(struct rdma_cm_id *id)
 {
     return (struct fake_id *)id;
 }

@@ -40,7 +40,7 @@ static struct {
     unsigned async_head, async_count, async_acked;
 } fake;
 
-/* --- memory of the fakes' own, which never fails ------------------------------------------------- */
+/* --- memory of the fakes' own, which never fails ---------------------------------------------- */
 
 void *__real_calloc(size_t count, size_t len);
 void *__real_realloc(void *old, size_t len);
@@ -55,7 +55,7 @@ static void *fake_realloc(void *old, size_t len)
     return __real_realloc(old, len);
 }
 
-/* --- calls that fail ------------------------------------------------------------------------------ */
+/* --- calls that fail -------------------------------------------------------------------------- */
 
 void fake_fail(enum fake_call call, unsigned nth, int error)
 {
@@ -122,7 +122,7 @@ void fake_reset(void)
     assert_int_equal(left, 0);
 }
 
-/* --- devices ----------------------------------------------------------------------------------------- */
+/* --- devices ---------------------------------------------------------------------------------- */
 
 struct fake_device *fake_device_add(const char *name)
 {
@@ -144,8 +144,10 @@ struct fake_device *fake_device_add(const char *name)
         .phys_port_cnt = 1,
     };
     for (int i = 0; i < FAKE_PORTS; i++)
-        d->port[i] = (struct ibv_port_attr){
-            .state = IBV_PORT_ACTIVE, .max_msg_sz = 1u << 30, .active_speed = 32, .active_width = 2};
+        d->port[i] = (struct ibv_port_attr){.state = IBV_PORT_ACTIVE,
+                                            .max_msg_sz = 1u << 30,
+                                            .active_speed = 32,
+                                            .active_width = 2};
     d->max_inline = 256;
     d->max_srq = 8192;
     fake.device[fake.device_count++] = d;
@@ -262,7 +264,7 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
     return 0;
 }
 
-/* --- memory ------------------------------------------------------------------------------------------ */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova,
                                 unsigned access)
@@ -301,7 +303,7 @@ int ibv_dereg_mr(struct ibv_mr *mr)
     return 0;
 }
 
-/* --- completion queues --------------------------------------------------------------------------------- */
+/* --- completion queues ------------------------------------------------------------------------ */
 
 struct ibv_cq *ibv_create_cq(struct ibv_context *verbs, int entries, void *arg,
                              struct ibv_comp_channel *channel, int vector)
@@ -352,14 +354,14 @@ static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
 
     if (fake_fails(FAKE_POLL_CQ))
         return -1;
-    for (; n < most && f->count; f->count--)  {
+    for (; n < most && f->count; f->count--) {
         wc[n++] = f->wc[f->head];
         f->head = (f->head + 1) % (unsigned)cq->cqe;
     }
     return n;
 }
 
-/* --- receive queues ------------------------------------------------------------------------------------- */
+/* --- receive queues --------------------------------------------------------------------------- */
 
 void fake_recv_taken(unsigned count)
 {
@@ -454,8 +456,7 @@ static struct fake_rq *rq_of(struct ibv_qp *qp)
 bool fake_message(struct ibv_qp *qp, const void *bytes, size_t len)
 {
     struct fake_rq *rq = rq_of(qp);
-    struct ibv_wc wc = {
-        .opcode = IBV_WC_RECV, .qp_num = qp->qp_num, .byte_len = (uint32_t)len};
+    struct ibv_wc wc = {.opcode = IBV_WC_RECV, .qp_num = qp->qp_num, .byte_len = (uint32_t)len};
 
     if (rq->done == rq->count)
         return false;
@@ -466,7 +467,7 @@ bool fake_message(struct ibv_qp *qp, const void *bytes, size_t len)
     return true;
 }
 
-/* --- queue pairs ------------------------------------------------------------------------------------------ */
+/* --- queue pairs ------------------------------------------------------------------------------ */
 
 struct fake_qp *fake_qp(struct ibv_qp *qp)
 {
@@ -588,7 +589,7 @@ void fake_flush(struct ibv_qp *qp)
         fake_recv_fails(qp, IBV_WC_WR_FLUSH_ERR);
 }
 
-/* --- asynchronous events, names ----------------------------------------------------------------------------- */
+/* --- asynchronous events, names --------------------------------------------------------------- */
 
 void fake_async(struct ibv_context *verbs, enum ibv_event_type type, struct ibv_qp *qp)
 {

@@ -64,7 +64,7 @@ void lone_pass(vbn_context_t *ctx, uint64_t ms)
         lone_progress(ctx);
 }
 
-/* --- the peer's words ------------------------------------------------------------------------------ */
+/* --- the peer's words ------------------------------------------------------------------------- */
 
 struct vbn_wire_address lone_address(const vbn_context_t *ctx, uint64_t uid)
 {
@@ -131,7 +131,7 @@ void lone_refuse(struct vbn_conn *conn, uint8_t reason)
     fake_event(conn->id, RDMA_CM_EVENT_REJECTED, 28, data, sizeof(data));
 }
 
-/* --- connections ------------------------------------------------------------------------------------- */
+/* --- connections ------------------------------------------------------------------------------ */
 
 struct vbn_conn *lone_attempt(vbn_context_t *ctx, uint64_t uid, enum vbn_conn_state state)
 {
@@ -179,7 +179,7 @@ struct vbn_conn *lone_accept(vbn_context_t *ctx, uint64_t uid)
     return conn;
 }
 
-/* --- messages ------------------------------------------------------------------------------------------- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 struct vbn_wire_hdr lone_hdr(const struct vbn_conn *conn, uint8_t type)
 {

@@ -18,7 +18,8 @@ int lone_setup(void **state);
 int lone_teardown(void **state);
 extern struct fake_device *lone_device;
 
-/* Opens the context; TWEAK may be NULL. The window is 16, the queue 128 deep, one in 16 signaled. */
+/* Opens the context; TWEAK may be NULL. The window is 16, the queue 128 deep, one in 16 signaled.
+ */
 vbn_context_t *lone_open(void (*tweak)(struct vbn_options *opts));
 
 /* Closes, by force where peers do not play along. */

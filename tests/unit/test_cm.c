@@ -20,7 +20,7 @@ static int teardown(void **state)
     return lone_teardown(state);
 }
 
-/* --- requests ------------------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 /* The last request was refused for REASON; nothing of it is left but, perhaps, an endpoint. */
 static void refused(uint8_t reason, int live)
@@ -173,7 +173,7 @@ static void more_peers_than_buffers(void **state)
     assert_int_equal(unit.failures, 0);
 }
 
-/* --- both connect at once --------------------------------------------------------------------------------- */
+/* --- both connect at once --------------------------------------------------------------------- */
 
 static void larger_uid_keeps_its_own_request(void **state)
 {
@@ -273,10 +273,11 @@ static void newer_request_replaces_the_older(void **state)
     assert_ptr_equal(vbn_endpoint_find(ctx, 7)->attempt, second->context);
 }
 
-/* --- answers -------------------------------------------------------------------------------------------------- */
+/* --- answers ---------------------------------------------------------------------------------- */
+* /
 
-/* Answered by HELLO our attempt fails, and may be made again. */
-static void answer_fails(const struct vbn_wire_hello *hello, const char *why)
+    /* Answered by HELLO our attempt fails, and may be made again. */
+    static void answer_fails(const struct vbn_wire_hello *hello, const char *why)
 {
     struct vbn_conn *conn = lone_attempt(ctx, 7, VBN_CONN_CONNECTING);
     vbn_endpoint_t *ep = conn->ep;
@@ -335,10 +336,11 @@ static void answer_cut_short(void **state)
     assert_int_equal(ep->conn_count, 0);
 }
 
-/* --- rejections --------------------------------------------------------------------------------------------------- */
+/* --- rejections ------------------------------------------------------------------------------- */
+* /
 
-/* What the endpoint ends with when the peer refuses for REASON; VBN_OK: it goes on trying. */
-static int refused_for(uint8_t reason)
+    /* What the endpoint ends with when the peer refuses for REASON; VBN_OK: it goes on trying. */
+    static int refused_for(uint8_t reason)
 {
     struct vbn_conn *conn = lone_attempt(ctx, 300 + reason, VBN_CONN_CONNECTING);
     vbn_endpoint_t *ep = conn->ep;
@@ -414,9 +416,10 @@ static void refused_on_iwarp(void **state)
     assert_int_equal(unit.failed[0].status, VBN_ERR_VERSION);
 }
 
-/* --- other events ------------------------------------------------------------------------------------------------------ */
+/* --- other events ----------------------------------------------------------------------------- */
+* /
 
-static void errors_on_the_way(void **state)
+    static void errors_on_the_way(void **state)
 {
     static const struct {
         enum rdma_cm_event_type type;

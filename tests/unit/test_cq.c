@@ -25,7 +25,7 @@ static int teardown(void **state)
     return lone_teardown(state);
 }
 
-/* --- the budget ------------------------------------------------------------------------------------ */
+/* --- the budget ------------------------------------------------------------------------------- */
 
 static void shared_receives_have_their_share(void **state)
 {
@@ -88,7 +88,7 @@ static void within_what_the_device_has(void **state)
     assert_true(ctx->rx.max <= 150); /* receives leave half of it to the others */
 }
 
-/* --- polling ------------------------------------------------------------------------------------------ */
+/* --- polling ---------------------------------------------------------------------------------- */
 
 #define MANY 11
 

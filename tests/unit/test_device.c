@@ -50,7 +50,7 @@ static void refuses(int status, const char *what, const char *remedy)
     assert_int_equal(fake_live(), live);
 }
 
-/* --- choosing ------------------------------------------------------------------------------------- */
+/* --- choosing --------------------------------------------------------------------------------- */
 
 static void first_usable_one(void **state)
 {
@@ -148,7 +148,7 @@ static void all_addresses_of_the_port_up_to_four(void **state)
     lone_close(ctx);
 }
 
-/* --- obstacles: one message each, with the thing, the reason and the remedy --------------------------- */
+/* --- obstacles: one message each, with the thing, the reason and the remedy ------------------- */
 
 static void no_device_at_all(void **state)
 {
@@ -207,7 +207,7 @@ static void device_cannot_be_opened(void **state)
     refuses(VBN_ERR_DEVICE, "fake0", "Permission denied");
 }
 
-/* --- what the device can do ---------------------------------------------------------------------------- */
+/* --- what the device can do ------------------------------------------------------------------- */
 
 static void inline_room_is_halved_until_it_fits(void **state)
 {

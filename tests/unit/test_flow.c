@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Credits: pure arithmetic, so a model of two sides and the way between them can be played through. */
+/* Credits: pure arithmetic, so a model of two sides and the way between them can be played through.
+ */
 #include "unit.h"
 
 #include "flow.h"
@@ -66,7 +67,7 @@ static void acknowledgement_due_at_half_the_window(void **state)
     assert_false(vbn_flow_ack_due(&f));
 }
 
-/* --- violations: each is refused and changes nothing --------------------------------------------- */
+/* --- violations: each is refused and changes nothing ------------------------------------------ */
 
 static void refused(struct vbn_flow *f, uint16_t grant)
 {
@@ -116,7 +117,7 @@ static void grant_taken_back(void **state)
         vbn_flow_sent(&f);
     assert_true(vbn_flow_received(&f, 10));
     refused(&f, 9);
-    refused(&f, 2); /* below what was sent */
+    refused(&f, 2);                         /* below what was sent */
     assert_true(vbn_flow_received(&f, 10)); /* repeated: does no harm */
 }
 
@@ -139,7 +140,7 @@ static void every_grant_at_every_offset(void **state)
     }
 }
 
-/* --- two sides and a way that keeps the order ------------------------------------------------------- */
+/* --- two sides and a way that keeps the order ------------------------------------------------- */
 
 #define WAY 32768
 
@@ -173,7 +174,8 @@ static void take(struct side *to, struct way *way)
     assert_true(vbn_flow_received(&to->f, way->grant[at]));
 }
 
-/* One step of a side, as rx.c and tx.c take it: takes or sends, at random. False: it did neither. */
+/* One step of a side, as rx.c and tx.c take it: takes or sends, at random. False: it did neither.
+ */
 static bool step(struct side *s, struct way *in, struct way *out, uint64_t *rng)
 {
     bool did = false;

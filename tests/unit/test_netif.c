@@ -88,7 +88,7 @@ static void calls_that_fail_leave_nothing(void **state)
     assert_int_equal(fake_live(), live);
 }
 
-/* --- sysfs -------------------------------------------------------------------------------------------- */
+/* --- sysfs ------------------------------------------------------------------------------------ */
 
 static char root[] = "/tmp/verbena-netif.XXXXXX";
 

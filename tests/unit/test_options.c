@@ -39,7 +39,7 @@ static const struct vbn_param *param(const char *name)
     return NULL;
 }
 
-/* --- the table ---------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 static void table_is_sound(void **state)
 {
@@ -81,14 +81,14 @@ static void init_keeps_to_the_size(void **state)
         assert_int_equal(memory[i], 0xa5);
 }
 
-/* --- values as text --------------------------------------------------------------------------------- */
+/* --- values as text --------------------------------------------------------------------------- */
 
 static void numbers_are_read(void **state)
 {
     static const struct {
         const char *text;
         uint64_t value;
-    } good[] = {{"1024", 1024},   {"4k", 4096},       {"4K", 4096},     {" 4096", 4096},
+    } good[] = {{"1024", 1024},   {"4k", 4096},       {"4K", 4096},    {" 4096", 4096},
                 {"0x1000", 4096}, {"262144", 262144}, {"256k", 262144}};
 
     (void)state;
@@ -103,9 +103,22 @@ static void numbers_are_read(void **state)
 
 static void bad_numbers_are_refused(void **state)
 {
-    static const char *const bad[] = {
-        "",     "x",    "-1",     "1023", "262145", "4kk",  "4k ",  "4t",    "1e4",
-        "4096.0", "4096 bytes", "1g", "+4096", "99999999999999999999", "17179869184g", "k"};
+    static const char *const bad[] = {"",
+                                      "x",
+                                      "-1",
+                                      "1023",
+                                      "262145",
+                                      "4kk",
+                                      "4k ",
+                                      "4t",
+                                      "1e4",
+                                      "4096.0",
+                                      "4096 bytes",
+                                      "1g",
+                                      "+4096",
+                                      "99999999999999999999",
+                                      "17179869184g",
+                                      "k"};
 
     char def[32];
 
@@ -198,7 +211,7 @@ static void long_values_are_cut(void **state)
     assert_contains(err.text, "window");
 }
 
-/* --- taking ---------------------------------------------------------------------------------------- */
+/* --- taking ----------------------------------------------------------------------------------- */
 
 static void nothing_gives_the_defaults(void **state)
 {
@@ -314,7 +327,7 @@ static void version_range_follows_the_test_option(void **state)
     assert_int_equal(vbn_options_version_min(&opts), 9);
 }
 
-/* --- status codes ------------------------------------------------------------------------------------ */
+/* --- status codes ----------------------------------------------------------------------------- */
 
 static void every_status_has_its_name(void **state)
 {

@@ -46,7 +46,7 @@ static void make(size_t buf_len, uint32_t max)
     vbn_pool_init(&pool, ctx, sizeof(struct thing), buf_len, max, init_thing);
 }
 
-/* --- life ---------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static void init_allocates_nothing(void **state)
 {
@@ -107,7 +107,7 @@ static void without_buffers_nothing_is_registered(void **state)
     assert_int_equal(fake_count(FAKE_REG_MR), mrs);
 }
 
-/* --- growth and limits ------------------------------------------------------------------------------ */
+/* --- growth and limits ------------------------------------------------------------------------ */
 
 static void grows_to_the_limit_and_no_further(void **state)
 {
@@ -159,7 +159,7 @@ static void each_slab_is_registered_whole(void **state)
     assert_int_equal((uintptr_t)obj->buf % (size_t)sysconf(_SC_PAGESIZE), 0); /* the lowest first */
 }
 
-/* --- failures --------------------------------------------------------------------------------------- */
+/* --- failures --------------------------------------------------------------------------------- */
 
 static void registration_fails(void **state)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The send queue's ring: which completion frees which requests, and what errors do to the others. */
+/* The send queue's ring: which completion frees which requests, and what errors do to the others.
+ */
 #include "lone.h"
 
 #include <errno.h>
@@ -102,6 +103,29 @@ static void requests_that_nobody_waits_for(void **state)
     assert_int_equal(conn->q.head - conn->q.tail, 2);
 }
 
+/* Not every device completes in order: siw completes a send before an earlier RDMA read. */
+static void a_completion_says_nothing_of_earlier_signaled_ones(void **state)
+{
+    (void)state;
+    assert_true(post(&request[0], false));
+    assert_true(post(&request[1], true));
+    assert_true(post(&request[2], false));
+    assert_true(post(&request[3], true));
+    assert_true(post(&request[4], true));
+    fake_send_completes(conn->q.qp, 3, IBV_WC_SUCCESS);
+    vbn_progress(ctx);
+    assert_int_equal(request[0].calls + request[1].calls + request[4].calls, 0);
+    retired_well(2, 4);
+    assert_int_equal(conn->q.head - conn->q.tail, 5); /* slots are free from the oldest on */
+    fake_send_completes(conn->q.qp, 4, IBV_WC_SUCCESS);
+    vbn_progress(ctx);
+    assert_int_equal(conn->q.head - conn->q.tail, 5);
+    fake_send_completes(conn->q.qp, 1, IBV_WC_SUCCESS);
+    vbn_progress(ctx);
+    retired_well(0, 5);
+    assert_true(vbn_qp_drained(&conn->q));
+}
+
 static void room_for_the_depth(void **state)
 {
     (void)state;
@@ -148,7 +172,7 @@ static void reserves_its_share_of_completions(void **state)
     assert_int_equal(with - cq->reserved, 21); /* the depth and the one for draining */
 }
 
-/* --- errors ------------------------------------------------------------------------------------------ */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 /* What was posted before the failed one has gone well, what came after it has not. */
 static void error_in_the_middle(void **state)
@@ -264,6 +288,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_completion_frees_all_before_it, setup, teardown),
         cmocka_unit_test_setup_teardown(requests_that_nobody_waits_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_completion_says_nothing_of_earlier_signaled_ones, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(room_for_the_depth, setup, teardown),
         cmocka_unit_test_setup_teardown(counters_wrap, setup, teardown),
         cmocka_unit_test_setup_teardown(reserves_its_share_of_completions, setup, teardown),

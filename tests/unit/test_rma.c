@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Puts and gets: what is posted, and that the caller's function is called once, whatever happens. */
+/* Puts and gets: what is posted, and that the caller's function is called once, whatever happens.
+ */
 #include "lone.h"
 
 #include <errno.h>
 
 #define COUNT 700
+#define LEN   4096
 
 static vbn_context_t *ctx;
 static struct vbn_conn *conn;
 static vbn_endpoint_t *ep;
 static vbn_mem_t *mem;
-static char memory[4096];
+static char space[LEN + 128], *const memory = space + 64;
 
 struct op {
     unsigned calls;
@@ -43,7 +45,7 @@ static int setup(void **state)
     ctx = lone_open(small);
     conn = lone_connect(ctx, 7);
     ep = conn->ep;
-    assert_int_equal(vbn_mem_register(ctx, memory, sizeof(memory), VBN_ACCESS_LOCAL_WRITE, &mem), 0);
+    assert_int_equal(vbn_mem_register(ctx, memory, LEN, VBN_ACCESS_LOCAL_WRITE, &mem), 0);
     return 0;
 }
 
@@ -70,7 +72,7 @@ static void all_ended(unsigned count, int status)
     assert_int_equal(ctx->rmas.free_count, ctx->rmas.count);
 }
 
-/* --- good ------------------------------------------------------------------------------------------ */
+/* --- good ------------------------------------------------------------------------------------- */
 
 static void what_is_posted(void **state)
 {
@@ -146,12 +148,12 @@ static void the_function_may_start_another(void **state)
     all_ended(2, VBN_OK);
 }
 
-/* --- refused ---------------------------------------------------------------------------------------- */
+/* --- refused ---------------------------------------------------------------------------------- */
 
 static void bad_arguments(void **state)
 {
     struct vbn_mem stranger = {.ctx = NULL, .mr = mem->mr};
-    size_t len = sizeof(memory);
+    size_t len = LEN;
 
     (void)state;
     assert_int_equal(vbn_put(ep, memory, mem, 1, 2, 0, done, NULL), VBN_ERR_INVALID);
@@ -201,7 +203,7 @@ static void over(void **state)
     assert_int_equal(op[0].calls, 0);
 }
 
-/* --- the endpoint ends -------------------------------------------------------------------------------- */
+/* --- the endpoint ends ------------------------------------------------------------------------ */
 
 static void posted_and_queued_when_the_connection_fails(void **state)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Receiving: delivery, every breach of the rules, acknowledging, refilling, with and without SRQ. */
+/* Receiving: delivery, every breach of the rules, acknowledging, refilling, with and without SRQ.
+ */
 #include "lone.h"
 
 #include <errno.h>
@@ -53,7 +54,7 @@ static int teardown(void **state)
     return lone_teardown(state);
 }
 
-/* --- delivery --------------------------------------------------------------------------------------- */
+/* --- delivery --------------------------------------------------------------------------------- */
 
 static void to_the_handler_of_its_id(void **state)
 {
@@ -149,7 +150,7 @@ static void message_after_the_end(void **state)
     assert_int_equal(unit.failures, 1);
 }
 
-/* --- breaches --------------------------------------------------------------------------------------------- */
+/* --- breaches --------------------------------------------------------------------------------- */
 
 /* The last message ended the endpoint with a protocol error, once. */
 static void broken(unsigned times)
@@ -170,9 +171,9 @@ static void malformed(void **state)
         uint8_t type, id;
         int32_t len_off;
         size_t bytes;
-    } cases[] = {{VBN_WIRE_AM, 5, 1, 26},  {VBN_WIRE_AM, 5, -1, 26}, {0, 0, 0, 16}, {4, 0, 0, 16},
-                 {VBN_WIRE_ACK, 0, 0, 17}, {VBN_WIRE_BYE, 1, 0, 16}, {VBN_WIRE_AM, 5, 0, 15},
-                 {VBN_WIRE_AM, 5, 0, 0}};
+    } cases[] = {{VBN_WIRE_AM, 5, 1, 26}, {VBN_WIRE_AM, 5, -1, 26}, {0, 0, 0, 16},
+                 {4, 0, 0, 16},           {VBN_WIRE_ACK, 0, 0, 17}, {VBN_WIRE_BYE, 1, 0, 16},
+                 {VBN_WIRE_AM, 5, 0, 15}, {VBN_WIRE_AM, 5, 0, 0}};
 
     (void)state;
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -284,7 +285,7 @@ static void receive_that_fails(void **state)
     assert_int_equal(ep->conn_count, 0);
 }
 
-/* --- acknowledging ---------------------------------------------------------------------------------------------- */
+/* --- acknowledging ---------------------------------------------------------------------------- */
 
 static void told_at_half_the_window(void **state)
 {
@@ -388,9 +389,10 @@ static void credits_of_acknowledgements_come_back(void **state)
     assert_in_range(lone_sent(conn), 1000 / 16, 1000 / 8 + 1);
 }
 
-/* --- refilling ----------------------------------------------------------------------------------------------------- */
+/* --- refilling -------------------------------------------------------------------------------- */
+* /
 
-static void queue_never_below_what_was_granted(void **state)
+    static void queue_never_below_what_was_granted(void **state)
 {
     (void)state;
     assert_true(fake_srq_posted(ctx->rx.shared.srq) >= 16 + VBN_RX_SLACK);
@@ -469,9 +471,10 @@ static void queues_of_their_own(void **state)
     assert_int_equal(ctx->rx.pool.count - ctx->rx.pool.free_count, 16 + VBN_RX_SLACK);
 }
 
-/* --- set-up ------------------------------------------------------------------------------------------------------------ */
+/* --- set-up ----------------------------------------------------------------------------------- */
+* /
 
-static void smaller_shared_queue_is_tried(void **state)
+    static void smaller_shared_queue_is_tried(void **state)
 {
     (void)state;
     lone_close(ctx);

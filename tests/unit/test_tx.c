@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sending: order, signaling, inline or not, credits, a full queue, and who keeps a message how long. */
+/* Sending: order, signaling, inline or not, credits, a full queue, and who keeps a message how
+ * long. */
 #include "lone.h"
 
 #include <errno.h>
@@ -41,7 +42,7 @@ static unsigned flags_at(unsigned n)
     return lone_send_at(conn, n, NULL)->wr.send_flags;
 }
 
-/* --- what is posted ---------------------------------------------------------------------------------- */
+/* --- what is posted --------------------------------------------------------------------------- */
 
 static void pieces_become_one_message(void **state)
 {
@@ -179,7 +180,7 @@ static void order_is_the_caller_s(void **state)
     vbn_mem_deregister(mem);
 }
 
-/* --- what is in the way ----------------------------------------------------------------------------------- */
+/* --- what is in the way ----------------------------------------------------------------------- */
 
 static void credits_used_up(void **state)
 {
@@ -200,6 +201,29 @@ static void credits_used_up(void **state)
     hdr = lone_hdr(conn, VBN_WIRE_ACK);
     lone_message(conn, &hdr, NULL);
     assert_int_equal(lone_sent(conn), 10);
+}
+
+static void what_waits_is_told(void **state)
+{
+    vbn_msg_t *msg[4];
+
+    (void)state;
+    start(4, NULL);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(vbn_endpoint_ready(ep), i < 3);
+        assert_int_equal(vbn_msg_get(ep, 10, &msg[i]), VBN_OK);
+        assert_false(vbn_msg_waiting(msg[i]));
+        assert_int_equal(vbn_msg_send(msg[i], 1, 10), VBN_OK);
+        assert_int_equal(vbn_msg_waiting(msg[i]), i == 3);
+    }
+    lone_ack(conn);
+    assert_int_equal(lone_sent(conn), 4);
+    assert_false(vbn_msg_waiting(msg[3]));
+    assert_true(vbn_endpoint_ready(ep));
+    for (int i = 0; i < 4; i++)
+        vbn_msg_put(msg[i]);
+    vbn_endpoint_close(ep);
+    assert_false(vbn_endpoint_ready(lone_peer(ctx, 8))); /* not connected */
 }
 
 static void last_credit_carries_an_acknowledgement(void **state)
@@ -319,7 +343,7 @@ static void iwarp_s_passive_side_waits_to_be_spoken_to(void **state)
     assert_int_equal(lone_sent(conn), 1);
 }
 
-/* --- who keeps a message ---------------------------------------------------------------------------------------- */
+/* --- who keeps a message ---------------------------------------------------------------------- */
 
 static void acked(uint32_t ack)
 {
@@ -507,6 +531,7 @@ int main(void)
         T(sequence_numbers_follow),
         T(order_is_the_caller_s),
         T(credits_used_up),
+        T(what_waits_is_told),
         T(last_credit_carries_an_acknowledgement),
         T(send_queue_full),
         T(too_long_or_over),

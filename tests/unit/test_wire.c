@@ -18,7 +18,7 @@ static void *exactly(const void *bytes, size_t len)
     return copy;
 }
 
-/* --- message headers ------------------------------------------------------------------------------ */
+/* --- message headers -------------------------------------------------------------------------- */
 
 static const struct vbn_wire_hdr good_hdr = {.type = VBN_WIRE_AM,
                                              .id = 0x12,
@@ -117,7 +117,7 @@ static void header_random(void **state)
     assert_true(accepted > 100);
 }
 
-/* --- private data of requests ------------------------------------------------------------------------- */
+/* --- private data of requests ----------------------------------------------------------------- */
 
 static const struct vbn_wire_hello good_hello = {
     .version = VBN_WIRE_VERSION,
@@ -255,7 +255,7 @@ static void hello_random(void **state)
     assert_true(accepted > 100);
 }
 
-/* --- private data of rejections --------------------------------------------------------------------------- */
+/* --- private data of rejections --------------------------------------------------------------- */
 
 static void refusals(void **state)
 {
@@ -322,7 +322,7 @@ static void common_version(void **state)
     assert_int_equal(vbn_wire_version_common(255, 255, 255, 1), 255);
 }
 
-/* --- address blobs -------------------------------------------------------------------------------------------- */
+/* --- address blobs ---------------------------------------------------------------------------- */
 
 static struct vbn_wire_address good_address(void)
 {

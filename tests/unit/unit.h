@@ -28,7 +28,7 @@
             fail_msg("\"%s\" does not contain \"%s\"", (text), (part));                            \
     } while (0)
 
-/* --- options ------------------------------------------------------------------------------------ */
+/* --- options ---------------------------------------------------------------------------------- */
 
 struct unit_failure {
     vbn_endpoint_t *ep;
@@ -38,9 +38,9 @@ struct unit_failure {
 
 /* What the callbacks of unit_options() saw, and what they answer. */
 struct unit_world {
-    uint64_t now_ns;  /* moves by tick_ns at each look */
+    uint64_t now_ns; /* moves by tick_ns at each look */
     uint64_t tick_ns;
-    uint64_t random;  /* the next number; counts up */
+    uint64_t random; /* the next number; counts up */
     unsigned log_count[VBN_LOG_DEBUG + 1];
     char log[VBN_LOG_DEBUG + 1][512]; /* the last line of each level */
     unsigned failures;
@@ -57,7 +57,7 @@ void unit_options(struct vbn_options *opts);
 /* A small deterministic random number generator, for tests that throw bytes. */
 uint64_t unit_random(uint64_t *state);
 
-/* --- calls that fail (wraps.c) -------------------------------------------------------------------- */
+/* --- calls that fail (wraps.c) ---------------------------------------------------------------- */
 
 /* Nothing fails any more. */
 void unit_wrap_reset(void);

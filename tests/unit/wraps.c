@@ -24,7 +24,7 @@ void unit_wrap_reset(void)
     armed.memlock = UINT64_MAX;
 }
 
-/* --- allocations ---------------------------------------------------------------------------------- */
+/* --- allocations ------------------------------------------------------------------------------ */
 
 void *__real_malloc(size_t len);
 void *__real_calloc(size_t count, size_t len);
@@ -80,7 +80,7 @@ void *__wrap_aligned_alloc(size_t align, size_t len)
     return alloc_fails() ? NULL : __real_aligned_alloc(align, len);
 }
 
-/* --- the locked-memory limit ------------------------------------------------------------------------ */
+/* --- the locked-memory limit ------------------------------------------------------------------ */
 
 int __real_getrlimit(int resource, struct rlimit *lim);
 int __wrap_getrlimit(int resource, struct rlimit *lim);
@@ -108,7 +108,7 @@ long __wrap_syscall(long number, void *head, struct __user_cap_data_struct *data
     return 0;
 }
 
-/* --- sysfs ----------------------------------------------------------------------------------------- */
+/* --- sysfs ------------------------------------------------------------------------------------ */
 
 #define SYSFS "/sys/class/infiniband/"
 
@@ -144,7 +144,7 @@ FILE *__wrap_fopen(const char *path, const char *mode)
     return __real_fopen(redirect(path, buf, sizeof(buf)), mode);
 }
 
-/* --- a library never ends its process ------------------------------------------------------------------ */
+/* --- a library never ends its process --------------------------------------------------------- */
 
 void __wrap_exit(int status) __attribute__((noreturn));
 
@@ -154,7 +154,7 @@ void __wrap_exit(int status)
     abort();
 }
 
-/* --- assertions of the library ----------------------------------------------------------------------- */
+/* --- assertions of the library ---------------------------------------------------------------- */
 
 void __real___assert_fail(const char *what, const char *file, unsigned line, const char *function)
     __attribute__((noreturn));

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The simulated fabric, its own tests, and workloads over the transport on it.
+#
+#     make check-sim SEEDS=1..3000 RANKS=0 JOBS=2    a run a seed; RANKS=0: 2 to 16, by the seed
+#     make soak                                      new seeds for as long as one likes
+
+EXTRA_LTLIBRARIES = tests/sim/libfabric_sim.la
+tests_sim_libfabric_sim_la_SOURCES = \
+	tests/sim/cm_conn.c \
+	tests/sim/cm_event.c \
+	tests/sim/cm_id.c \
+	tests/sim/cm_msg.c \
+	tests/sim/cq.c \
+	tests/sim/device.c \
+	tests/sim/engine.c \
+	tests/sim/fabric.h \
+	tests/sim/fail.c \
+	tests/sim/faults.c \
+	tests/sim/mem.c \
+	tests/sim/names.c \
+	tests/sim/node.c \
+	tests/sim/object.c \
+	tests/sim/pool.c \
+	tests/sim/post.c \
+	tests/sim/qp.c \
+	tests/sim/qp_error.c \
+	tests/sim/respond.c \
+	tests/sim/rq.c \
+	tests/sim/sched.c \
+	tests/sim/sim.h \
+	tests/sim/trace.c \
+	tests/sim/wrap_alloc.c
+
+# Link flags of programs whose allocations are made to fail.
+SIM_WRAP = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=posix_memalign \
+	-Wl,--wrap=aligned_alloc,--wrap=mmap
+
+if HAVE_CMOCKA
+VBN_SIM_TESTS = tests/sim/test_fabric tests/sim/test_misuse tests/sim/test_faults
+check_PROGRAMS += $(VBN_SIM_TESTS)
+TESTS += $(VBN_SIM_TESTS)
+endif
+
+tests_sim_test_fabric_SOURCES = tests/sim/test_fabric.c tests/sim/rig.c tests/sim/rig.h
+tests_sim_test_fabric_LDADD = tests/sim/libfabric_sim.la $(CMOCKA_LIBS)
+tests_sim_test_misuse_SOURCES = tests/sim/test_misuse.c tests/sim/rig.c tests/sim/rig.h
+tests_sim_test_misuse_LDADD = tests/sim/libfabric_sim.la $(CMOCKA_LIBS)
+tests_sim_test_faults_SOURCES = tests/sim/test_faults.c tests/sim/rig.c tests/sim/rig.h
+tests_sim_test_faults_LDADD = tests/sim/libfabric_sim.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/sim/simulate
+tests_sim_simulate_SOURCES = \
+	tests/sim/load_random.c \
+	tests/sim/loads.h \
+	tests/sim/simulate.c \
+	tests/sim/world.c \
+	tests/sim/world.h
+tests_sim_simulate_LDADD = libverbena_core.la tests/sim/libfabric_sim.la
+tests_sim_simulate_LDFLAGS = $(AM_LDFLAGS) $(SIM_WRAP)
+
+SEEDS = 1..3000
+RANKS = 0
+JOBS = 2
+
+check-sim: tests/sim/simulate$(EXEEXT)
+	tests/sim/simulate$(EXEEXT) --seeds $(SEEDS) --ranks $(RANKS) --jobs $(JOBS)
+
+soak: tests/sim/simulate$(EXEEXT)
+	tests/sim/simulate$(EXEEXT) --seeds $$(date +%s)000.. --ranks $(RANKS) --jobs $(JOBS)
+
+.PHONY: check-sim soak

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Unit tests of contexts that talk to each other, over the simulated fabric (tests/sim/sim.mk).
+
+if HAVE_CMOCKA
+UNIT_PAIRED = tests/unit/test_context tests/unit/test_pair
+check_PROGRAMS += $(UNIT_PAIRED)
+TESTS += $(UNIT_PAIRED)
+
+PAIR_COMMON = tests/unit/pair.c tests/unit/pair.h tests/unit/unit.c tests/unit/unit.h
+PAIR_LIBS = libverbena_core.la tests/sim/libfabric_sim.la $(CMOCKA_LIBS)
+
+tests_unit_test_context_SOURCES = tests/unit/test_context.c $(PAIR_COMMON)
+tests_unit_test_context_LDADD = $(PAIR_LIBS)
+tests_unit_test_context_LDFLAGS = $(AM_LDFLAGS) $(SIM_WRAP)
+tests_unit_test_pair_SOURCES = tests/unit/test_pair.c $(PAIR_COMMON)
+tests_unit_test_pair_LDADD = $(PAIR_LIBS)
+tests_unit_test_pair_LDFLAGS = $(AM_LDFLAGS) $(SIM_WRAP)
+endif

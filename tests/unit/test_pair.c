@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Contexts with each other, over the simulated fabric: connecting from both sides, ending in any
+ * order. */
+#include "pair.h"
+
+static uint64_t counter(int n, size_t offset)
+{
+    struct vbn_counters c = {.size = sizeof(c)};
+    uint64_t value;
+
+    vbn_counters(side[n].ctx, &c);
+    memcpy(&value, (char *)&c + offset, sizeof(value));
+    return value;
+}
+
+#define COUNTER(n, field) counter(n, offsetof(struct vbn_counters, field))
+
+static void nobody_failed(void)
+{
+    for (int i = 0; i < SIDES_MAX; i++)
+        if (side[i].failures)
+            fail_msg("side %d: %s", i, side[i].reason);
+}
+
+/* --- talking ---------------------------------------------------------------------------------- */
+
+static void talk(const struct fabric_node_attr *attr, void (*tweak)(struct vbn_options *))
+{
+    uint64_t rng = 1;
+
+    pair_open(3, 1, NULL, attr, tweak);
+    for (unsigned n = 0; n < 3000; n++) {
+        int a = (int)(unit_random(&rng) % 3), b = (a + 1 + (int)(unit_random(&rng) % 2)) % 3;
+        int rc = pair_send(a, b, unit_random(&rng) % 1025);
+
+        assert_true(rc == VBN_OK || rc == VBN_ERR_AGAIN);
+        if (rc || n % 50 == 0)
+            pair_turn();
+    }
+    pair_until(pair_quiet, 1000);
+    nobody_failed();
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(COUNTER(i, conns_made), 2);
+        assert_int_equal(COUNTER(i, bad_messages), 0);
+    }
+    pair_close();
+    pair_teardown(NULL);
+}
+
+static void no_srq(struct vbn_options *opts)
+{
+    opts->use_srq = false;
+}
+
+static void cramped(struct vbn_options *opts)
+{
+    opts->window = VBN_WINDOW_MIN;
+    opts->sq_depth = 4;
+    opts->tx_buffers = 64;
+    opts->inline_limit = 0;
+    opts->signal_period = 1024;
+}
+
+static void all_messages_once_and_in_order(void **state)
+{
+    struct fabric_node_attr plain = {0}, bare = {.no_srq = true, .max_inline = -1},
+                            iwarp = {.transport = FABRIC_IWARP}, v6 = {.family = AF_INET6},
+                            local = {.family = AF_INET6, .link_local = true};
+
+    (void)state;
+    talk(&plain, NULL);
+    talk(&plain, no_srq);
+    talk(&plain, cramped);
+    talk(&bare, NULL);
+    talk(&iwarp, NULL);
+    talk(&iwarp, cramped);
+    talk(&v6, NULL);
+    talk(&local, NULL);
+}
+
+static void sequence_numbers_wrap(void **state)
+{
+    (void)state;
+    pair_open(2, 1, NULL, NULL, NULL);
+    for (int a = 0; a < 2; a++) {
+        vbn_endpoint_t *ep = pair_endpoint(a, 1 - a);
+
+        ep->tx_next = ep->tx_acked = ep->rx_next = UINT32_MAX - 100;
+    }
+    for (unsigned n = 0; n < 500; n++) {
+        while (pair_send(n % 2, 1 - n % 2, n) == VBN_ERR_AGAIN)
+            pair_turn();
+    }
+    pair_until(pair_quiet, 1000);
+    nobody_failed();
+    assert_true(pair_endpoint(0, 1)->tx_next < 1000);
+    pair_close();
+}
+
+/* An idle connection costs nothing: neither side thanks the other for its thanks. */
+static void idle_connections_are_silent(void **state)
+{
+    uint64_t acks;
+
+    (void)state;
+    pair_open(2, 1, NULL, NULL, NULL);
+    assert_int_equal(pair_send(0, 1, 100), VBN_OK);
+    pair_until(pair_quiet, 100);
+    pair_pass(50);
+    acks = COUNTER(0, acks_sent) + COUNTER(1, acks_sent);
+    assert_true(acks > 0);
+    pair_pass(500);
+    assert_int_equal(COUNTER(0, acks_sent) + COUNTER(1, acks_sent), acks);
+    pair_close();
+}
+
+/* --- both connect at once --------------------------------------------------------------------- */
+
+static void both_at_once(void **state)
+{
+    unsigned crossed = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct fabric_config config = {.latency_ns = 5000, .cm_jitter_ns = seed * 3000};
+
+        pair_open(2, seed, &config, NULL, NULL);
+        assert_int_equal(pair_send(0, 1, 20), VBN_OK);
+        for (uint64_t i = 0; i < seed % 4; i++)
+            pair_turn();
+        assert_int_equal(pair_send(1, 0, 20), VBN_OK);
+        pair_until(pair_quiet, 3000);
+        nobody_failed();
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(COUNTER(i, conns_made), 1);
+        crossed += COUNTER(0, conns_crossed) + COUNTER(1, conns_crossed) > 0;
+        pair_close();
+        pair_teardown(NULL);
+    }
+    assert_in_range(crossed, 5, 60);
+}
+
+/* --- RDMA ------------------------------------------------------------------------------------- */
+* /
+
+    static unsigned char memory[2][4096];
+static vbn_mem_t *mem[2];
+static unsigned ended;
+static int status;
+
+static void done(void *arg, vbn_endpoint_t *ep, int rc)
+{
+    (void)arg, (void)ep;
+    ended++;
+    status = rc;
+}
+
+static bool one_ended(void)
+{
+    return ended == 1;
+}
+
+static void register_memory(void)
+{
+    ended = 0;
+    for (int i = 0; i < 2; i++) {
+        for (size_t k = 0; k < sizeof(memory[i]); k++)
+            memory[i][k] = (unsigned char)(i * 100 + k * 3);
+        fabric_enter(side[i].rank);
+        assert_int_equal(vbn_mem_register(side[i].ctx, memory[i], sizeof(memory[i]),
+                                          VBN_ACCESS_LOCAL_WRITE | VBN_ACCESS_REMOTE_READ |
+                                              VBN_ACCESS_REMOTE_WRITE,
+                                          &mem[i]),
+                         VBN_OK);
+    }
+}
+
+static void deregister_memory(void)
+{
+    for (int i = 0; i < 2; i++) {
+        fabric_enter(side[i].rank);
+        vbn_mem_deregister(mem[i]);
+    }
+}
+
+static void put_and_get(void **state)
+{
+    vbn_endpoint_t *ep;
+
+    (void)state;
+    pair_open(2, 1, NULL, NULL, NULL);
+    register_memory();
+    ep = pair_endpoint(0, 1);
+    assert_int_equal(vbn_put(ep, memory[0], mem[0], (uintptr_t)memory[1] + 100,
+                             vbn_mem_rkey(mem[1]), 1000, done, NULL),
+                     VBN_OK);
+    pair_until(one_ended, 1000);
+    assert_int_equal(status, VBN_OK);
+    assert_memory_equal(memory[1] + 100, memory[0], 1000);
+    ended = 0;
+    memory[1][3000] ^= 0xff;
+    fabric_enter(side[0].rank);
+    assert_int_equal(vbn_get(ep, memory[0] + 2000, mem[0], (uintptr_t)memory[1] + 2500,
+                             vbn_mem_rkey(mem[1]), 1000, done, NULL),
+                     VBN_OK);
+    pair_until(one_ended, 1000);
+    assert_int_equal(status, VBN_OK);
+    assert_memory_equal(memory[0] + 2000, memory[1] + 2500, 1000);
+    deregister_memory();
+    pair_close();
+}
+
+static void put_that_the_peer_refuses(void **state)
+{
+    struct fabric_config quiet = {.quiet = true};
+
+    (void)state;
+    pair_open(2, 1, &quiet, NULL, NULL);
+    register_memory();
+    assert_int_equal(vbn_put(pair_endpoint(0, 1), memory[0], mem[0], (uintptr_t)memory[1] + 4000,
+                             vbn_mem_rkey(mem[1]), 1000, done, NULL),
+                     VBN_OK);
+    pair_until(one_ended, 1000);
+    assert_int_equal(status, VBN_ERR_PEER_LOST);
+    pair_pass(10);
+    assert_int_equal(side[0].failures, 1);
+    assert_int_equal(side[0].status, VBN_ERR_PEER_LOST);
+    assert_int_equal(side[1].failures, 1);
+    assert_int_equal(fabric_violations(), 1); /* the fabric minds, too */
+    assert_contains(fabric_violation_text(0), "outside its region");
+    fabric_violations_clear();
+    deregister_memory();
+    pair_close();
+}
+
+static bool side_0_got_one(void)
+{
+    return side[0].got[1] == 1;
+}
+
+/* There the accepting side may speak only after it was spoken to: also where that was no message.
+ */
+static void iwarp_peer_that_only_puts(void **state)
+{
+    struct fabric_node_attr iwarp = {.transport = FABRIC_IWARP};
+
+    (void)state;
+    pair_open(2, 1, NULL, &iwarp, NULL);
+    register_memory();
+    assert_int_equal(vbn_put(pair_endpoint(0, 1), memory[0], mem[0], (uintptr_t)memory[1],
+                             vbn_mem_rkey(mem[1]), 100, done, NULL),
+                     VBN_OK);
+    pair_until(one_ended, 1000);
+    assert_int_equal(pair_send(1, 0, 20), VBN_OK);
+    pair_until(side_0_got_one, 1000);
+    deregister_memory();
+    pair_close();
+}
+
+/* --- ends ------------------------------------------------------------------------------------- */
+* /
+
+    static void close_endpoint(int a, int b)
+{
+    fabric_enter(side[a].rank);
+    vbn_endpoint_close(side[a].to[b]);
+    side[a].to[b] = NULL;
+}
+
+/* All that A had sent arrives, B hears no complaint, and both may begin again. */
+static void closed_by_one(void **state)
+{
+    (void)state;
+    pair_open(2, 1, NULL, NULL, NULL);
+    for (int i = 0; i < 40; i++)
+        assert_int_equal(pair_send(0, 1, 500), VBN_OK);
+    pair_endpoint(1, 0);
+    close_endpoint(0, 1);
+    pair_until(pair_quiet, 1000);
+    pair_pass(50);
+    nobody_failed();
+    assert_null(side[0].ctx->endpoints);
+    assert_int_equal(pair_send(1, 0, 20), VBN_ERR_CLOSED);
+    close_endpoint(1, 0);
+    pair_pass(50);
+    assert_null(side[1].ctx->endpoints);
+    assert_true(TAILQ_EMPTY(&side[0].ctx->conns) && TAILQ_EMPTY(&side[1].ctx->conns));
+    for (int i = 0; i < 2; i++)
+        side[i].sent[1 - i] = side[1 - i].got[i] = 0;
+    assert_int_equal(pair_send(1, 0, 20), VBN_OK);
+    pair_until(pair_quiet, 1000);
+    nobody_failed();
+    pair_close();
+}
+
+static void closed_by_both(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct fabric_config config = {
+            .latency_ns = 3000, .jitter_ns = 20000, .cm_jitter_ns = 50000};
+
+        pair_open(2, seed, &config, NULL, NULL);
+        assert_int_equal(pair_send(0, 1, 20), VBN_OK);
+        pair_endpoint(1, 0);
+        pair_until(pair_quiet, 1000);
+        assert_int_equal(pair_send(1, 0, 900), VBN_OK);
+        pair_until(pair_quiet, 1000);
+        pair_pass(10);
+        close_endpoint((int)(seed % 2), 1 - (int)(seed % 2));
+        for (uint64_t i = 0; i < seed / 8; i++)
+            pair_turn();
+        close_endpoint(1 - (int)(seed % 2), (int)(seed % 2));
+        pair_pass(50);
+        nobody_failed();
+        for (int i = 0; i < 2; i++) {
+            assert_null(side[i].ctx->endpoints);
+            assert_true(TAILQ_EMPTY(&side[i].ctx->conns));
+            assert_int_equal(COUNTER(i, conns_lost), 0);
+        }
+        pair_close();
+        pair_teardown(NULL);
+    }
+}
+
+/* The context closes while the peer still sends: what it had is delivered, what comes is not. */
+static void context_closed_under_load(void **state)
+{
+    uint64_t ns;
+
+    (void)state;
+    pair_open(2, 1, NULL, NULL, NULL);
+    for (int i = 0; i < 50; i++) {
+        assert_int_equal(pair_send(0, 1, 500), VBN_OK);
+        assert_int_equal(pair_send(1, 0, 500), VBN_OK);
+    }
+    pair_turn();
+    assert_int_equal(pair_close_side(0, &ns), VBN_OK);
+    assert_true(ns < 50 * (uint64_t)UNIT_MS);
+    pair_pass(20);
+    assert_int_equal(side[1].got[0], 50);
+    assert_int_equal(side[1].failures, 0);
+    assert_int_equal(pair_send(1, 0, 20), VBN_ERR_CLOSED);
+    pair_close();
+}
+
+static bool side_0_failed(void)
+{
+    return side[0].failures > 0;
+}
+
+static void peer_killed(void **state)
+{
+    (void)state;
+    pair_open(3, 1, NULL, NULL, NULL);
+    for (int b = 1; b < 3; b++)
+        assert_int_equal(pair_send(0, b, 20), VBN_OK);
+    pair_until(pair_quiet, 1000);
+    fabric_rank_kill(side[1].rank);
+    pair_until(side_0_failed, 1000);
+    assert_ptr_equal(side[0].failed, side[0].to[1]);
+    assert_int_equal(side[0].status, VBN_ERR_PEER_LOST);
+    assert_int_equal(vbn_am_send(side[0].to[1], PAIR_ID, NULL, 0), VBN_ERR_PEER_LOST);
+    assert_int_equal(pair_send(0, 2, 20), VBN_OK); /* life goes on */
+    pair_pass(100);
+    assert_int_equal(side[2].got[0], 2);
+    assert_int_equal(side[0].failures, 1);
+}
+
+static void patient(struct vbn_options *opts)
+{
+    opts->connect_timeout_ms = 500;
+}
+
+static void nobody_listens(void **state)
+{
+    uint64_t start;
+
+    (void)state;
+    pair_open(2, 1, NULL, NULL, patient);
+    assert_int_equal(pair_close_side(1, NULL), VBN_OK);
+    start = fabric_now_ns();
+    assert_int_equal(pair_send(0, 1, 20), VBN_OK);
+    pair_until(side_0_failed, 5000);
+    assert_int_equal(side[0].status, VBN_ERR_UNREACHABLE);
+    assert_contains(side[0].reason, "500 ms");
+    assert_in_range((fabric_now_ns() - start) / UNIT_MS, 500, 1500);
+    pair_pass(1000);
+    assert_int_equal(side[0].failures, 1);
+    assert_int_equal(pair_send(0, 1, 20), VBN_ERR_UNREACHABLE);
+}
+
+/* A host that falls silent answers nothing; the connection manager's own patience is far longer. */
+static void silent_host(void **state)
+{
+    (void)state;
+    pair_open(2, 1, NULL, NULL, patient);
+    fabric_node_power_off(side[1].node);
+    assert_int_equal(pair_send(0, 1, 20), VBN_OK);
+    pair_until(side_0_failed, 3000);
+    assert_int_equal(side[0].status, VBN_ERR_UNREACHABLE);
+}
+
+static void close_is_bounded_beside_a_silent_host(void **state)
+{
+    uint64_t ns;
+
+    (void)state;
+    pair_open(2, 1, NULL, NULL, NULL);
+    assert_int_equal(pair_send(0, 1, 20), VBN_OK);
+    pair_until(pair_quiet, 1000);
+    fabric_node_power_off(side[1].node);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(pair_send(0, 1, 500), VBN_OK);
+    assert_int_equal(pair_close_side(0, &ns), VBN_ERR_TIMEOUT);
+    assert_in_range(ns / UNIT_MS, 100, 110);
+    assert_contains(unit.log[VBN_LOG_WARN], "100 ms");
+}
+
+static void link_that_flaps(void **state)
+{
+    (void)state;
+    pair_open(2, 1, NULL, NULL, NULL);
+    assert_int_equal(pair_send(0, 1, 20), VBN_OK);
+    pair_until(pair_quiet, 1000);
+    fabric_link_set(side[0].node, false);
+    assert_int_equal(pair_send(0, 1, 20), VBN_OK);
+    pair_pass(1);
+    fabric_link_set(side[0].node, true);
+    pair_until(pair_quiet, 60000);
+    nobody_failed();
+    pair_close();
+}
+
+static void device_removed(void **state)
+{
+    (void)state;
+    pair_open(2, 1, NULL, NULL, NULL);
+    assert_int_equal(pair_send(0, 1, 20), VBN_OK);
+    pair_until(pair_quiet, 1000);
+    fabric_device_remove(side[0].node);
+    pair_until(side_0_failed, 1000);
+    assert_int_equal(side[0].status, VBN_ERR_PEER_LOST);
+    pair_pass(100);
+    assert_int_equal(side[0].failures, 1);
+}
+
+/* After a failure everything of the connection goes at once, not only after some deadline. */
+static void nothing_lingers_after_a_failure(void **state)
+{
+    struct fabric_counters before, after;
+
+    (void)state;
+    pair_open(2, 1, NULL, NULL, NULL);
+    fabric_counters(&before);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(pair_send(0, 1, i % 2 ? 500 : 20), VBN_OK);
+    pair_until(pair_quiet, 1000);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(pair_send(0, 1, i % 2 ? 500 : 20), VBN_OK);
+    fabric_qp_fail(side[0].to[1]->conn->q.qp_num);
+    pair_pass(200);
+    assert_int_equal(side[0].failures, 1);
+    assert_int_equal(side[1].failures, 1);
+    fabric_counters(&after);
+    assert_int_equal(after.qps, before.qps);
+    assert_int_equal(after.ids, before.ids);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_teardown(name, pair_teardown)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_messages_once_and_in_order),
+        T(sequence_numbers_wrap),
+        T(idle_connections_are_silent),
+        cmocka_unit_test(both_at_once),
+        T(put_and_get),
+        T(put_that_the_peer_refuses),
+        T(iwarp_peer_that_only_puts),
+        T(closed_by_one),
+        cmocka_unit_test(closed_by_both),
+        T(context_closed_under_load),
+        T(peer_killed),
+        T(nobody_listens),
+        T(silent_host),
+        T(close_is_bounded_beside_a_silent_host),
+        T(link_that_flaps),
+        T(device_removed),
+        T(nothing_lingers_after_a_failure),
+    };
+
+    return cmocka_run_group_tests_name("pair", tests, NULL, NULL);
+}
