@@ -9,6 +9,7 @@
 #include <rdma/rdma_cma.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define BACKLOG               1024
 #define CM_REJECT_BY_CONSUMER 28 /* InfiniBand 12.6.7.2 */
@@ -243,17 +244,30 @@ int vbn_cm_poll(vbn_context_t *ctx)
  * ---------------------------------------------------------------------------------------------------
  */
 
+/* librdmacm says little about why it has no channel: the device list and the file tell more. */
+VBN_COLD static int explain_no_channel(struct vbn_error *err, int cause)
+{
+    static const char path[] = "/dev/infiniband/rdma_cm";
+    int rc = vbn_device_any(err);
+
+    if (rc)
+        return rc;
+    if (access(path, R_OK | W_OK) == 0)
+        return vbn_error_set(err, VBN_ERR_DEVICE, "rdma_cm cannot be used (%s); see dmesg",
+                             strerror(cause));
+    if (errno == EACCES)
+        return vbn_error_set(err, VBN_ERR_DEVICE,
+                             "%s: no permission to open it; join the group that owns it, or "
+                             "`chmod 666 %s /dev/infiniband/uverbs*`",
+                             path, path);
+    return vbn_error_set(err, VBN_ERR_DEVICE, "%s: %s; `modprobe rdma_ucm`", path, strerror(errno));
+}
+
 int vbn_cm_open(vbn_context_t *ctx, struct vbn_error *err)
 {
     ctx->cm.channel = rdma_create_event_channel();
     if (!ctx->cm.channel)
-        return vbn_error_set(
-            err, VBN_ERR_NO_DEVICE,
-            "rdma_cm cannot be used (%s): no RDMA device, or /dev/infiniband/rdma_cm "
-            "is missing or not accessible; `modprobe rdma_ucm`, and load the "
-            "adapter's driver (soft-RoCE: `modprobe rdma_rxe; rdma link add rxe0 "
-            "type rxe netdev NETDEV`)",
-            strerror(errno));
+        return explain_no_channel(err, errno);
     if (fcntl(ctx->cm.channel->fd, F_SETFL, fcntl(ctx->cm.channel->fd, F_GETFL) | O_NONBLOCK))
         return vbn_error_set(err, VBN_ERR_DEVICE,
                              "rdma_cm's channel cannot be made nonblocking (%s)", strerror(errno));

@@ -17,16 +17,24 @@ struct wanted {
     unsigned port; /* 0: any */
 };
 
-static void parse_wanted(const char *text, struct wanted *w)
+static int parse_wanted(const char *text, struct wanted *w, struct vbn_error *err)
 {
     const char *colon = text ? strrchr(text, ':') : NULL;
+    char *end;
 
     *w = (struct wanted){0};
     if (!text)
-        return;
+        return VBN_OK;
     snprintf(w->name, sizeof(w->name), "%.*s", (int)(colon ? colon - text : (long)strlen(text)),
              text);
-    w->port = colon ? (unsigned)strtoul(colon + 1, NULL, 10) : 0;
+    if (!colon)
+        return VBN_OK;
+    w->port = (unsigned)strtoul(colon + 1, &end, 10);
+    if (*end || w->port < 1 || w->port > UINT8_MAX)
+        return vbn_error_set(err, VBN_ERR_INVALID,
+                             "parameter device: in \"%s\" the port is not a number from 1 to %d",
+                             text, UINT8_MAX);
+    return VBN_OK;
 }
 
 static bool matches(const struct wanted *w, const char *device, unsigned port)
@@ -62,10 +70,13 @@ static int explain_port(struct ibv_device *device, const struct wanted *w, struc
                              "device %s: cannot be opened (%s); check the permissions of "
                              "/dev/infiniband/uverbs*",
                              name, strerror(errno));
-    if (ibv_query_device(verbs, &attr) || n > attr.phys_port_cnt ||
-        ibv_query_port(verbs, (uint8_t)n, &port)) {
+    if (ibv_query_device(verbs, &attr))
+        attr.phys_port_cnt = 0;
+    if (n > attr.phys_port_cnt || ibv_query_port(verbs, (uint8_t)n, &port)) {
         ibv_close_device(verbs);
-        return vbn_error_set(err, VBN_ERR_NO_DEVICE, "device %s: it has no port %u", name, n);
+        return vbn_error_set(err, VBN_ERR_NO_DEVICE,
+                             "device %s: it has no port %u, its last port is %u", name, n,
+                             attr.phys_port_cnt);
     }
     ibv_close_device(verbs);
     vbn_netif_of_port(name, n, netdevs, sizeof(netdevs));
@@ -82,6 +93,21 @@ static int explain_port(struct ibv_device *device, const struct wanted *w, struc
                          *netdevs ? netdevs : "NETDEV");
 }
 
+int vbn_device_any(struct vbn_error *err)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    bool any = list && list[0];
+
+    if (list)
+        ibv_free_device_list(list);
+    if (any)
+        return VBN_OK;
+    return vbn_error_set(
+        err, VBN_ERR_NO_DEVICE,
+        "no RDMA device on this host; load the driver of the adapter (and ib_uverbs), or make a "
+        "soft-RoCE device: `modprobe rdma_rxe; rdma link add rxe0 type rxe netdev NETDEV`");
+}
+
 /* No address leads to a wanted device. Says why, by looking at the devices themselves. */
 static int explain(const vbn_context_t *ctx, const struct wanted *w, struct vbn_error *err)
 {
@@ -92,10 +118,7 @@ static int explain(const vbn_context_t *ctx, const struct wanted *w, struct vbn_
     if (!list || !list[0]) {
         if (list)
             ibv_free_device_list(list);
-        return vbn_error_set(
-            err, VBN_ERR_NO_DEVICE,
-            "no RDMA device on this host; load the driver of the adapter (and ib_uverbs), or make a "
-            "soft-RoCE device: `modprobe rdma_rxe; rdma link add rxe0 type rxe netdev NETDEV`");
+        return vbn_device_any(err);
     }
     for (i = 0; list[i] && w->name[0]; i++)
         if (!strcmp(ibv_get_device_name(list[i]), w->name))
@@ -156,11 +179,13 @@ static int choose(vbn_context_t *ctx, struct vbn_error *err)
     struct vbn_device *dev = &ctx->device;
     struct vbn_netif *list;
     struct wanted w;
-    int n = vbn_netif_list(ctx->cm.channel, &list);
+    int n = parse_wanted(ctx->opts.device, &w, err);
 
+    if (n)
+        return n;
+    n = vbn_netif_list(ctx->cm.channel, &list);
     if (n < 0)
         return vbn_error_set(err, n, "out of memory");
-    parse_wanted(ctx->opts.device, &w);
     for (int i = 0; i < n && dev->addr_count < 4; i++) {
         const struct vbn_netif *netif = &list[i];
 

@@ -24,9 +24,12 @@ struct vbn_device {
 
 /*
  * Chooses by the options, opens and probes. On failure *ERR tells a person what stands in the way
- * and what to do. Fini also after a failed open.
+ * and what to do. vbn_device_fini() also after a failed open.
  */
 int vbn_device_open(vbn_context_t *ctx, struct vbn_error *err);
+/* 0 where the host has any RDMA device; else VBN_ERR_NO_DEVICE and the reason. */
+int vbn_device_any(struct vbn_error *err);
+
 void vbn_device_fini(vbn_context_t *ctx);
 
 #endif

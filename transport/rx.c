@@ -263,7 +263,8 @@ int vbn_rx_init(vbn_context_t *ctx, struct vbn_error *err)
 {
     struct vbn_rx *rx = &ctx->rx;
     size_t buf_size = sizeof(struct vbn_wire_hdr) + ctx->max_am_len;
-    uint64_t half = vbn_mem_lock_limit() / 4 / buf_size; /* the other half of what pools may pin */
+    uint64_t half =
+        vbn_mem_lock_limit() / 8 * 3 / buf_size; /* the other half of what pools may pin */
     uint64_t cq_half = vbn_min(ctx->opts.cq_size, ctx->device.max_cqe) / 2;
 
     rx->max = (uint32_t)vbn_min(vbn_min(ctx->opts.srq_depth, half), cq_half);
@@ -274,7 +275,8 @@ int vbn_rx_init(vbn_context_t *ctx, struct vbn_error *err)
             "the locked-memory limit (RLIMIT_MEMLOCK) is %llu KiB, the smallest pools need %zu KiB; "
             "raise it: `ulimit -l unlimited`, or memlock in /etc/security/limits.conf and in the "
             "job launcher's service, or set a smaller eager_limit",
-            (unsigned long long)vbn_mem_lock_limit() / 1024, 8 * VBN_RX_SLACK * buf_size / 1024);
+            (unsigned long long)vbn_mem_lock_limit() / 1024,
+            (2 * VBN_RX_SLACK + 1) * buf_size / 3 * 8 / 1024);
     if (ctx->device.has_srq && ctx->opts.use_srq)
         make_srq(ctx);
     return VBN_OK;

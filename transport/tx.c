@@ -360,7 +360,7 @@ int vbn_tx_init(vbn_context_t *ctx, struct vbn_error *err)
 {
     const struct vbn_options *o = &ctx->opts;
     size_t buf_size = sizeof(struct vbn_wire_hdr) + ctx->max_am_len;
-    uint64_t half = vbn_mem_lock_limit() / 4 / buf_size; /* half of what pools may pin */
+    uint64_t half = vbn_mem_lock_limit() / 8 * 3 / buf_size; /* half of what pools may pin */
     uint32_t max = (uint32_t)vbn_min(o->tx_buffers, half);
 
     vbn_pool_init(&ctx->msgs, ctx, sizeof(struct vbn_msg) + o->msg_priv_size, buf_size, max,
