@@ -2,6 +2,8 @@
 # The tests that `make check` builds or runs; ./check runs all of them.
 
 include $(srcdir)/tests/unit/unit.mk
+include $(srcdir)/tests/sim/sim.mk
+include $(srcdir)/tests/unit/pair.mk
 include $(srcdir)/tests/mpi/mpi.mk
 
 # Need a device: run by tests/rxe/run, not by `make check`. Linked with the library as users get it.

@@ -18,17 +18,29 @@ heartbeat() {
     done
 }
 
-# logged LABEL LOG COMMAND…: runs COMMAND with its output in LOG, with a heartbeat; shows the end of
-# LOG where it fails. Returns COMMAND's status.
-logged() {
-    local label=$1 log=$2 beat status
-    shift 2
-    heartbeat "$label" "$log" &
+# with_heartbeat LABEL LOG COMMAND…: runs COMMAND, which writes LOG, and returns its status.
+with_heartbeat() {
+    local beat status
+    heartbeat "$1" "$2" &
     beat=$!
-    "$@" >"$log" 2>&1 </dev/null
+    "${@:3}"
     status=$?
     kill "$beat" 2>/dev/null
     wait "$beat" 2>/dev/null
+    return "$status"
+}
+
+into_log() {
+    "${@:2}" >"$1" 2>&1 </dev/null
+}
+
+# logged LABEL LOG COMMAND…: runs COMMAND with its output in LOG, with a heartbeat; shows the end of
+# LOG where it fails. Returns COMMAND's status.
+logged() {
+    local label=$1 log=$2 status
+    shift 2
+    with_heartbeat "$label" "$log" into_log "$log" "$@"
+    status=$?
     if ((status != 0)); then
         printf '    %s failed (status %d); the end of %s:\n' "$label" "$status" "$log"
         tail -n 25 "$log" | sed 's/^/    | /'

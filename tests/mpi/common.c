@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See common.h. Also owns the watchdog: a program that hangs is told by name, step and rank. */
+/* See common.h. Also owns the watchdog: a program that makes no step for too long is told by name,
+ * rank and step. */
 #include "common.h"
 
 #include <signal.h>
@@ -26,6 +27,7 @@ static const char *current_program = "start";
 static char current_step[200];
 static char hang_report[400];
 static volatile sig_atomic_t hang_report_len;
+static volatile sig_atomic_t hang_told;
 
 static void hang_report_write(void)
 {
@@ -35,14 +37,13 @@ static void hang_report_write(void)
     hang_report_len = len < (int)sizeof hang_report ? len : (int)sizeof hang_report - 1;
 }
 
-/* First every rank tells where it stands; those that are still there a little later end the job. */
+/* First every rank tells where it stands; a little later those that are still there end the job. */
 static void on_alarm(int signal_number)
 {
-    static volatile sig_atomic_t told;
     (void)signal_number;
-    if (told)
+    if (hang_told)
         _exit(EXIT_HANG);
-    told = 1;
+    hang_told = 1;
     ssize_t ignored = write(STDERR_FILENO, hang_report, (size_t)hang_report_len);
     (void)ignored;
     alarm(HANG_GRACE_S);
@@ -59,7 +60,6 @@ void program_begin(const char *name)
 {
     current_program = name;
     step("its beginning");
-    alarm(watchdog_s);
 }
 
 /* The last step of every program: all ranks are through, and no message came twice. */
@@ -83,6 +83,8 @@ void step(const char *format, ...)
     vsnprintf(current_step, sizeof current_step, format, args);
     va_end(args);
     hang_report_write();
+    if (!hang_told)
+        alarm(watchdog_s);
 }
 
 static _Noreturn void vfail(const char *format, va_list args)

@@ -36,12 +36,13 @@ struct transfer {
     void *bytes;
 };
 
-/* Called once by the suite; program_begin before each program. */
+/* Called by the suite: once, and around each program. timeout_s is how long a step may take. */
 void common_init(const struct job *job, unsigned timeout_s);
 void program_begin(const char *name);
 void program_end(void);
 
-/* Says what the program is at; a hang or a failure is reported with it. Cheap, but not free. */
+/* Says what the program is at; a failure or a hang is reported with it. Each step sets the watchdog
+ * anew, so that a slow machine is not taken for a hang. Cheap, but not free. */
 void step(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Reports and ends the job. */

@@ -193,6 +193,7 @@ void run_sizes(const struct job *job)
             in_all_manners(job, bytes + 1);
     }
     limits_find(job, &limits);
+    expect(limits.count > 0, "no BTL of this job reports where it switches protocol");
     for (int i = 0; i < limits.count; i++)
         around_limit(job, limits.bytes[i]);
 }

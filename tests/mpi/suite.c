@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct program {
     const char *name;
@@ -67,7 +66,7 @@ static int usage(void)
 {
     fprintf(stderr, "usage: mpi_suite [--list] [--timeout SECONDS] [PROGRAM…]\n"
                     "Runs the named programs (all without a name) in the order given.\n"
-                    "--timeout: how long one program may take (default 120 s).\n");
+                    "--timeout: how long one step of a program may take (default 120 s).\n");
     return 2;
 }
 
@@ -91,7 +90,6 @@ static void run_all(int count, char **names, unsigned timeout_s)
         program_run(&programs[i], &job);
     program_begin("finalize");
     MPI_Finalize();
-    alarm(0);
 }
 
 int main(int argc, char **argv)

@@ -3,10 +3,11 @@
  * Runs workloads over the transport on the simulated fabric, a run a seed.
  *
  *     simulate [--seeds A..B] [--ranks N] [--jobs N] [--load NAME] [--calm] [--iwarp]
- *              [--verbose] [--twice]
+ *              [--verbose] [--twice] [--defaults [--no-srq]]
  *
  * --seeds A runs one, A.. does not stop. --calm: no faults, timing alone varies. --twice: each
- * seed two times, whose traces must agree. A failing run prints its seed, the reason and the
+ * seed two times, whose traces must agree. --defaults: the transport's own options rather than
+ * drawn ones, on ordinary devices. A failing run prints its seed, the reason and the
  * trace; the exit status is then 1. Jobs are processes that share the seeds out evenly.
  */
 #include "loads.h"
@@ -33,7 +34,7 @@ struct request {
     uint64_t first, last;
     int ranks, jobs;
     const char *load;
-    bool calm, verbose, iwarp, twice;
+    bool calm, verbose, iwarp, twice, defaults, no_srq;
 };
 
 static void plan_make(const struct request *request, uint64_t seed, struct world_plan *plan)
@@ -43,6 +44,8 @@ static void plan_make(const struct request *request, uint64_t seed, struct world
                                 .faults = !request->calm && seed % 4 != 0,
                                 .kills = !request->calm && seed % 4 == 3,
                                 .verbose = request->verbose,
+                                .defaults = request->defaults,
+                                .no_srq = request->no_srq,
                                 .transport = request->iwarp ? FABRIC_IWARP : FABRIC_ROCE};
     if (seed % 7 == 5)
         plan->transport = FABRIC_INFINIBAND;
@@ -136,6 +139,8 @@ static bool parse(int argc, char **argv, struct request *request)
                                             {"verbose", no_argument, NULL, 'v'},
                                             {"iwarp", no_argument, NULL, 'i'},
                                             {"twice", no_argument, NULL, 't'},
+                                            {"defaults", no_argument, NULL, 'd'},
+                                            {"no-srq", no_argument, NULL, 'n'},
                                             {NULL, 0, NULL, 0}};
     *request = (struct request){.first = 1, .last = 100, .jobs = 1};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -156,6 +161,10 @@ static bool parse(int argc, char **argv, struct request *request)
             request->verbose = true;
         } else if (option == 'i') {
             request->iwarp = true;
+        } else if (option == 'd') {
+            request->defaults = true;
+        } else if (option == 'n') {
+            request->no_srq = true;
         } else if (option == 't') {
             request->twice = true;
         } else {
@@ -229,7 +238,7 @@ int main(int argc, char **argv)
     struct totals totals = {0};
     if (!parse(argc, argv, &request)) {
         fprintf(stderr, "usage: simulate [--seeds A..B] [--ranks N] [--jobs N] [--load NAME] "
-                        "[--calm] [--iwarp] [--verbose] [--twice]\n");
+                        "[--calm] [--iwarp] [--verbose] [--twice] [--defaults [--no-srq]]\n");
         return 2;
     }
     crashes_watch();

@@ -68,7 +68,6 @@ static uint64_t between(uint64_t least, uint64_t most)
 /* Sizes from cramped to comfortable; what all ranks must share is drawn once. */
 static void draw_options(struct vbn_options *options, uint64_t eager_limit, int ranks)
 {
-    vbn_options_init(options, sizeof(*options));
     options->eager_limit = eager_limit;
     options->window = between(4, 64);
     /* Enough for a window to every peer: fewer buffers would refuse connections. */
@@ -84,17 +83,30 @@ static void draw_options(struct vbn_options *options, uint64_t eager_limit, int 
     options->retry_count = between(1, 7);
     options->connect_timeout_ms = between(1000, 8000);
     options->use_srq = fabric_random(4) != 0;
+}
+
+static void options_make(const struct world *world, struct world_rank *rank, uint64_t eager_limit)
+{
+    struct vbn_options *options = &rank->options;
+    vbn_options_init(options, sizeof(*options));
+    if (!world->plan.defaults)
+        draw_options(options, eager_limit, world->count);
     options->clock_ns = clock_ns;
     options->random = random_bits;
     options->log = log_line;
     options->endpoint_error = endpoint_error;
+    options->callback_arg = rank;
 }
 
-static void draw_node(const struct world_plan *plan, struct fabric_node_attr *attr)
+static void draw_node(const struct world *world, struct fabric_node_attr *attr)
 {
     memset(attr, 0, sizeof(*attr));
-    attr->transport = plan->transport;
-    attr->max_cqe = (int)between(4096, 32767);
+    attr->transport = world->plan.transport;
+    attr->no_srq = world->plan.no_srq;
+    if (world->plan.defaults)
+        return;
+    int cqe_least = 4096 + 256 * world->count;
+    attr->max_cqe = (int)between((uint64_t)cqe_least, (uint64_t)cqe_least + 28000);
     attr->max_inline = fabric_random(3) ? (int)between(16, 400) : -1;
     attr->max_rd_atom = (int)between(1, 128);
     attr->max_msg_bytes = (uint32_t)between(1 << 16, 1 << 23);
@@ -106,8 +118,7 @@ static void draw_node(const struct world_plan *plan, struct fabric_node_attr *at
 static bool rank_open(struct world *world, struct world_rank *rank, uint64_t eager_limit)
 {
     struct vbn_error error;
-    draw_options(&rank->options, eager_limit, world->count);
-    rank->options.callback_arg = rank;
+    options_make(world, rank, eager_limit);
     fabric_enter(rank->rank);
     int rc = vbn_open(&rank->options, &rank->ctx, &error);
     if (rc != VBN_OK) {
@@ -160,7 +171,7 @@ bool world_open(struct world *world, const struct world_plan *plan)
     for (int i = 0; i < world->count; i++) {
         struct world_rank *rank = &world->ranks[i];
         if (node < 0 || !share_nodes || fabric_random(2)) {
-            draw_node(plan, &attr);
+            draw_node(world, &attr);
             node = fabric_node_add(&attr);
         }
         rank->number = i;

@@ -19,6 +19,8 @@ struct world_plan {
     bool faults; /* a configuration drawn by fabric_config_random(); else only timing varies */
     bool kills;  /* ranks may be killed or stop */
     bool verbose;
+    bool defaults; /* the transport's own options and an ordinary device, not drawn ones */
+    bool no_srq;   /* with defaults: a device without shared receive queues */
     enum fabric_transport transport;
 };
 

@@ -165,10 +165,9 @@ void fake_disconnect_by_itself(bool yes);
 int fake_events_unacked(void);
 
 /* --- inside ----------------------------------------------------------------------------------- */
-* /
 
-    /* True, with errno set: this call is to fail. */
-    bool fake_fails(enum fake_call call);
+/* True, with errno set: this call is to fail. */
+bool fake_fails(enum fake_call call);
 int fake_error(enum fake_call call);        /* the same as an error number, 0: it goes well */
 void fake_born(int n);                      /* an object more, or fewer */
 void *fake_alloc(size_t count, size_t len); /* zeroed; never fails */

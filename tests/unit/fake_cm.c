@@ -207,9 +207,8 @@ const char *rdma_event_str(enum rdma_cm_event_type type)
 }
 
 /* --- ids -------------------------------------------------------------------------------------- */
-* /
 
-    struct fake_id *fake_id(struct rdma_cm_id *id)
+struct fake_id *fake_id(struct rdma_cm_id *id)
 {
     return (struct fake_id *)id;
 }

@@ -160,9 +160,8 @@ int pair_send(int a, int b, size_t len)
 }
 
 /* --- turns ------------------------------------------------------------------------------------ */
-* /
 
-    void pair_turn(void)
+void pair_turn(void)
 {
     for (int i = 0; i < sides; i++) {
         if (!side[i].ctx)
@@ -203,9 +202,8 @@ bool pair_quiet(void)
 }
 
 /* --- closing ---------------------------------------------------------------------------------- */
-* /
 
-    static bool all_shut(void)
+static bool all_shut(void)
 {
     size_t left = 0;
 

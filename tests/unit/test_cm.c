@@ -274,10 +274,9 @@ static void newer_request_replaces_the_older(void **state)
 }
 
 /* --- answers ---------------------------------------------------------------------------------- */
-* /
 
-    /* Answered by HELLO our attempt fails, and may be made again. */
-    static void answer_fails(const struct vbn_wire_hello *hello, const char *why)
+/* Answered by HELLO our attempt fails, and may be made again. */
+static void answer_fails(const struct vbn_wire_hello *hello, const char *why)
 {
     struct vbn_conn *conn = lone_attempt(ctx, 7, VBN_CONN_CONNECTING);
     vbn_endpoint_t *ep = conn->ep;
@@ -337,10 +336,9 @@ static void answer_cut_short(void **state)
 }
 
 /* --- rejections ------------------------------------------------------------------------------- */
-* /
 
-    /* What the endpoint ends with when the peer refuses for REASON; VBN_OK: it goes on trying. */
-    static int refused_for(uint8_t reason)
+/* What the endpoint ends with when the peer refuses for REASON; VBN_OK: it goes on trying. */
+static int refused_for(uint8_t reason)
 {
     struct vbn_conn *conn = lone_attempt(ctx, 300 + reason, VBN_CONN_CONNECTING);
     vbn_endpoint_t *ep = conn->ep;
@@ -417,9 +415,8 @@ static void refused_on_iwarp(void **state)
 }
 
 /* --- other events ----------------------------------------------------------------------------- */
-* /
 
-    static void errors_on_the_way(void **state)
+static void errors_on_the_way(void **state)
 {
     static const struct {
         enum rdma_cm_event_type type;

@@ -358,9 +358,8 @@ static void memory_fails_at_each_step(void **state)
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */
-* /
 
-    static void ends_when_the_last_completion_is_in(void **state)
+static void ends_when_the_last_completion_is_in(void **state)
 {
     struct vbn_conn *conn = lone_connect(ctx, 7);
     vbn_endpoint_t *ep = conn->ep;

@@ -149,12 +149,12 @@ static void netdevs_of_a_port(void **state)
 
 static void more_netdevs_than_room(void **state)
 {
-    char folder[200], names[24], name[24];
+    char folder[200], names[24], name[32];
 
     (void)state;
     make_folder(folder, sizeof(folder));
     for (int i = 0; i < 20; i++) {
-        snprintf(name, sizeof(name), "netdev%02d.123456", i);
+        snprintf(name, sizeof(name), "netdev%02d.123456", i % 100);
         write_ndev(folder, name, name);
     }
     unit_sysfs(root);

@@ -141,9 +141,8 @@ static void both_at_once(void **state)
 }
 
 /* --- RDMA ------------------------------------------------------------------------------------- */
-* /
 
-    static unsigned char memory[2][4096];
+static unsigned char memory[2][4096];
 static vbn_mem_t *mem[2];
 static unsigned ended;
 static int status;
@@ -258,9 +257,8 @@ static void iwarp_peer_that_only_puts(void **state)
 }
 
 /* --- ends ------------------------------------------------------------------------------------- */
-* /
 
-    static void close_endpoint(int a, int b)
+static void close_endpoint(int a, int b)
 {
     fabric_enter(side[a].rank);
     vbn_endpoint_close(side[a].to[b]);

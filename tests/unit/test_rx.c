@@ -390,9 +390,8 @@ static void credits_of_acknowledgements_come_back(void **state)
 }
 
 /* --- refilling -------------------------------------------------------------------------------- */
-* /
 
-    static void queue_never_below_what_was_granted(void **state)
+static void queue_never_below_what_was_granted(void **state)
 {
     (void)state;
     assert_true(fake_srq_posted(ctx->rx.shared.srq) >= 16 + VBN_RX_SLACK);
@@ -472,9 +471,8 @@ static void queues_of_their_own(void **state)
 }
 
 /* --- set-up ----------------------------------------------------------------------------------- */
-* /
 
-    static void smaller_shared_queue_is_tried(void **state)
+static void smaller_shared_queue_is_tried(void **state)
 {
     (void)state;
     lone_close(ctx);
