@@ -61,6 +61,6 @@ check-gates: check-style check-layers check-headers check-exports check-cppcheck
 .PHONY: format check-gates check-style check-layers check-headers check-exports check-cppcheck \
 	check-tidy check-shell
 
-EXTRA_DIST += tools/build tools/check-exports tools/check-layers tools/common.sh \
-	tools/cppcheck.suppressions tools/packages
+EXTRA_DIST += tools/bench tools/build tools/check-exports tools/check-layers \
+	tools/common.sh tools/cppcheck.suppressions tools/packages
 CLEANFILES += cppcheck-queue.h

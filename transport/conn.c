@@ -411,16 +411,15 @@ static void conn_free(struct vbn_conn *conn)
 
 int vbn_conn_reap(vbn_context_t *ctx)
 {
-    struct vbn_conn *conn;
+    struct vbn_conn *conn, *next;
     int n = 0;
 
-again:
-    TAILQ_FOREACH(conn, &ctx->conns, entry)
-    {
+    /* Callbacks may add connections, but only this function frees any. */
+    for (conn = TAILQ_FIRST(&ctx->conns); conn; conn = next) {
+        next = TAILQ_NEXT(conn, entry);
         if (conn->state == VBN_CONN_DEAD) {
             conn_free(conn);
             n++;
-            goto again; /* callbacks may have changed the list */
         }
     }
     return n;

@@ -143,12 +143,18 @@ static inline bool may_take(const vbn_endpoint_t *ep)
     return ep->msgs_out < 2 || (left > ctx->msgs.max / 8 && ep->msgs_out < 4 * ctx->opts.window);
 }
 
+/* What calls on an endpoint that takes no more work return. */
+static inline int over_status(const vbn_endpoint_t *ep)
+{
+    return ep->status < 0 ? ep->status : VBN_ERR_CLOSED;
+}
+
 static inline int msg_get(vbn_endpoint_t *ep, size_t len, struct vbn_msg **out)
 {
     struct vbn_msg *msg;
 
     if (vbn_unlikely(ep->state != VBN_EP_OPEN))
-        return ep->status;
+        return over_status(ep);
     if (vbn_unlikely(len > ep->ctx->max_am_len))
         return VBN_ERR_INVALID;
     if (vbn_unlikely(!may_take(ep)))
@@ -169,7 +175,7 @@ static inline int msg_send(struct vbn_msg *msg, uint8_t id, size_t len)
     vbn_endpoint_t *ep = msg->tx.ep;
 
     if (vbn_unlikely(ep->state != VBN_EP_OPEN))
-        return ep->status;
+        return over_status(ep);
     msg->id = id;
     msg->len = (uint32_t)len;
     msg->refs++;
@@ -247,7 +253,7 @@ void vbn_msg_put(vbn_msg_t *msg)
 
 int vbn_am_send(vbn_endpoint_t *ep, uint8_t id, const struct iovec *iov, int iovcnt)
 {
-    struct vbn_msg *msg = NULL;
+    struct vbn_msg *msg;
     size_t len = 0;
     char *at;
     int rc;

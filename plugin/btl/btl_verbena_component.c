@@ -167,14 +167,14 @@ static int component_register(void)
 
 static void log_line(void *arg, enum vbn_log_level level, const char *text)
 {
-    static const int verbosity[] = {0, 0, 20, 60}; /* of btl_base_verbose, by level */
+    const int verbosity = level == VBN_LOG_INFO ? 20 : 60; /* of btl_base_verbose */
 
     (void)arg;
     if (level <= VBN_LOG_WARN)
         opal_output(0, "verbena: %s", text);
     else
-        opal_output_verbose(verbosity[level], opal_btl_base_framework.framework_output,
-                            "btl/verbena: %s", text);
+        opal_output_verbose(verbosity, opal_btl_base_framework.framework_output, "btl/verbena: %s",
+                            text);
 }
 
 /*

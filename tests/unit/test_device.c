@@ -159,9 +159,14 @@ static void no_device_at_all(void **state)
 static void no_connection_manager(void **state)
 {
     (void)state;
-    device("good0", "eth0", "10.0.0.1");
     fake_fail(FAKE_CREATE_CHANNEL, 0, ENODEV);
-    refuses(VBN_ERR_NO_DEVICE, "rdma_cm", "rdma_ucm");
+    refuses(VBN_ERR_NO_DEVICE, "no RDMA device", "rdma link add");
+    device("good0", "eth0", "10.0.0.1");
+    refuses(VBN_ERR_DEVICE, "rdma_cm", "dmesg");
+    unit_cm_file(ENOENT);
+    refuses(VBN_ERR_DEVICE, "/dev/infiniband/rdma_cm", "modprobe rdma_ucm");
+    unit_cm_file(EACCES);
+    refuses(VBN_ERR_DEVICE, "no permission", "chmod");
 }
 
 static void named_device_is_not_here(void **state)
@@ -173,6 +178,20 @@ static void named_device_is_not_here(void **state)
     refuses(VBN_ERR_NO_DEVICE, "good7", "good0, good1");
     opts.device = "good0:3";
     refuses(VBN_ERR_NO_DEVICE, "good0", "no port 3");
+    assert_contains(err.text, "1"); /* its last */
+}
+
+static void port_is_no_number(void **state)
+{
+    static const char *const bad[] = {"good0:x",   "good0:",   "good0:0",
+                                      "good0:256", "good0:1x", ":-1"};
+
+    (void)state;
+    device("good0", "eth0", "10.0.0.1");
+    for (int i = 0; i < 6; i++) {
+        opts.device = bad[i];
+        refuses(VBN_ERR_INVALID, bad[i], "from 1 to 255");
+    }
 }
 
 static void port_is_down(void **state)
@@ -330,6 +349,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(no_device_at_all, setup, lone_teardown),
         cmocka_unit_test_setup_teardown(no_connection_manager, setup, lone_teardown),
         cmocka_unit_test_setup_teardown(named_device_is_not_here, setup, lone_teardown),
+        cmocka_unit_test_setup_teardown(port_is_no_number, setup, lone_teardown),
         cmocka_unit_test_setup_teardown(port_is_down, setup, lone_teardown),
         cmocka_unit_test_setup_teardown(netdev_has_no_address, setup, lone_teardown),
         cmocka_unit_test_setup_teardown(device_cannot_be_opened, setup, lone_teardown),

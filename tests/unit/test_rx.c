@@ -510,7 +510,7 @@ static void pools_within_the_locked_memory(void **state)
     lone_close(ctx);
     unit_memlock(512 * 1024);
     start(NULL);
-    assert_true((ctx->rx.max + ctx->msgs.max) * (uint64_t)(16 + 1024) <= 256 * 1024);
+    assert_true((ctx->rx.max + ctx->msgs.max) * (uint64_t)(16 + 1024) <= 384 * 1024);
     lone_am(conn, 5, "x", 1);
     assert_int_equal(got.calls, 1);
     lone_close(ctx);

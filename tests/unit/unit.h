@@ -73,6 +73,9 @@ void unit_memlock(uint64_t bytes);
 /* Below DIR instead of below /sys/class/infiniband; NULL: the machine's own. */
 void unit_sysfs(const char *dir);
 
+/* Looking at /dev/infiniband/rdma_cm fails with ERROR; 0: it does not. */
+void unit_cm_file(int error);
+
 /* True if CALL ran into an assertion of the library (never so in a release build). */
 bool unit_asserts(void (*call)(void *arg), void *arg);
 

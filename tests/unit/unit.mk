@@ -17,7 +17,7 @@ UNIT_COMMON = tests/unit/fake.h tests/unit/fake_cm.c tests/unit/fake_verbs.c tes
 
 # The calls that wraps.c replaces.
 UNIT_LINK = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc \
-	-Wl,--wrap=getrlimit,--wrap=syscall,--wrap=opendir,--wrap=fopen \
+	-Wl,--wrap=getrlimit,--wrap=syscall,--wrap=opendir,--wrap=fopen,--wrap=access \
 	-Wl,--wrap=exit,--wrap=__assert_fail
 
 tests_unit_test_cm_SOURCES = tests/unit/test_cm.c $(UNIT_COMMON)

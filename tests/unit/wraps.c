@@ -9,12 +9,14 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 static struct {
     unsigned alloc_left;
     bool alloc_all, alloc_failed;
     uint64_t memlock;
     const char *sysfs;
+    int cm_error;
     jmp_buf *assertion;
 } armed = {.memlock = UINT64_MAX};
 
@@ -152,6 +154,23 @@ void __wrap_exit(int status)
 {
     fail_msg("the library called exit(%d)", status);
     abort();
+}
+
+/* --- the connection manager's file ----------------------------------------------------------- */
+
+int __wrap_access(const char *path, int mode);
+
+void unit_cm_file(int error)
+{
+    armed.cm_error = error;
+}
+
+int __wrap_access(const char *path, int mode)
+{
+    assert_string_equal(path, "/dev/infiniband/rdma_cm");
+    assert_int_equal(mode, R_OK | W_OK);
+    errno = armed.cm_error;
+    return errno ? -1 : 0;
 }
 
 /* --- assertions of the library ---------------------------------------------------------------- */
