@@ -19,7 +19,7 @@
 #include "opal/runtime/opal.h"
 #include "opal/threads/mutex.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 
 /* Who may read what a process publishes. */
 #define BTL_VERBENA_MODEX_SCOPE OPAL_PMIX_GLOBAL
@@ -37,10 +37,12 @@
  */
 static inline bool btl_verbena_host_fits(void)
 {
-    int major = 0, minor = 0;
+    char *end;
+    long major = strtol(opal_version_string, &end, 10), minor = -1;
 
-    return sscanf(opal_version_string, "%d.%d", &major, &minor) == 2 &&
-           major == OPAL_MAJOR_VERSION && minor == OPAL_MINOR_VERSION;
+    if (*end == '.')
+        minor = strtol(end + 1, NULL, 10);
+    return major == OPAL_MAJOR_VERSION && minor == OPAL_MINOR_VERSION;
 }
 
 /*

@@ -22,6 +22,7 @@
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -34,29 +35,20 @@
 
 /* --- messages for users --------------------------------------------------------------------- */
 
-/* True when FOLDER is missing from where it was. */
-static bool folder_removed(const char *folder)
-{
-    char *parent = opal_dirname(folder);
-    bool removed = parent && access(parent, F_OK) == 0 && access(folder, F_OK) != 0;
-
-    free(parent);
-    return removed;
-}
-
 /*
  * Opens and locks a file which the ranks of a job on one host share for TOPIC, in the folder that
- * Open MPI makes for the job. -1 where there is none.
+ * mpirun keeps until all of its jobs have ended: the job's own goes with the first rank that ends.
+ * -1 where there is none.
  */
-static int topic_lock(const char *folder, const char *topic)
+static int topic_lock(const char *family_folder, const char *topic)
 {
     char path[PATH_MAX];
     int fd;
 
-    /* Not directly in it: files there are removed with the first rank that ends. */
-    snprintf(path, sizeof(path), "%s/verbena", folder);
+    snprintf(path, sizeof(path), "%s/verbena.%" PRIu32, family_folder, OPAL_PROC_MY_NAME.jobid);
     mkdir(path, S_IRWXU);
-    snprintf(path, sizeof(path), "%s/verbena/%s", folder, topic);
+    snprintf(path, sizeof(path), "%s/verbena.%" PRIu32 "/%s", family_folder,
+             OPAL_PROC_MY_NAME.jobid, topic);
     fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
     if (fd >= 0)
         flock(fd, LOCK_EX);
@@ -66,20 +58,21 @@ static int topic_lock(const char *folder, const char *topic)
 /* Writes TEXT unless another rank on this host has written about TOPIC. */
 static void say_once(const char *topic, const char *text)
 {
-    const char *folder = opal_process_info.job_session_dir;
+    const char *job_folder = opal_process_info.job_session_dir;
+    char *folder = job_folder ? opal_dirname(job_folder) : NULL;
     int fd = folder ? topic_lock(folder, topic) : -1;
     struct stat file = {.st_size = 0};
 
     if (fd >= 0)
         fstat(fd, &file);
-    else if (folder && folder_removed(folder))
-        return; /* mpirun is ending the job, so the first to speak has spoken */
-    if (file.st_size == 0)
+    /* Without its folder mpirun is ending the job, so the first to speak has spoken. */
+    if (file.st_size == 0 && (fd >= 0 || !folder || access(folder, F_OK) == 0))
         fputs(text, stderr);
     if (fd >= 0) {
-        dprintf(fd, "said by rank %u\n", OPAL_PROC_MY_NAME.vpid);
+        dprintf(fd, "said by rank %" PRIu32 "\n", OPAL_PROC_MY_NAME.vpid);
         close(fd);
     }
+    free(folder);
 }
 
 /*
@@ -142,7 +135,7 @@ static void help_folder_add(void)
     if (!dladdr(&mca_btl_verbena_component, &us) || !us.dli_fname ||
         strlen(us.dli_fname) >= sizeof(folder))
         return;
-    strcpy(folder, us.dli_fname);
+    snprintf(folder, sizeof(folder), "%s", us.dli_fname);
     end = strrchr(folder, '/');
     if (end) {
         *end = '\0';

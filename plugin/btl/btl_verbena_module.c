@@ -249,7 +249,7 @@ static btl_verbena_endpoint_t *endpoint_create(btl_verbena_module_t *module, opa
     endpoint->proc = proc;
     endpoint->peer = peer_create(module, proc, endpoint);
     if (!endpoint->peer) {
-        OBJ_RELEASE(endpoint);
+        OBJ_RELEASE(endpoint); /* NOLINT(clang-analyzer-unix.Malloc): it is released here */
         return NULL;
     }
     OPAL_THREAD_LOCK(&module->lock);
@@ -269,7 +269,7 @@ static int add_procs(mca_btl_base_module_t *btl, size_t count, opal_proc_t **pro
             continue; /* btl/self does that */
         endpoints[i] = endpoint_create(module, procs[i]);
         if (endpoints[i] && reachable)
-            opal_bitmap_set_bit(reachable, i);
+            opal_bitmap_set_bit(reachable, (int)i);
     }
     return OPAL_SUCCESS;
 }
@@ -277,7 +277,8 @@ static int add_procs(mca_btl_base_module_t *btl, size_t count, opal_proc_t **pro
 /* Lets what waits for ENDPOINT go on, for as long as closing may take. */
 static void endpoint_drain(btl_verbena_endpoint_t *endpoint)
 {
-    time_t end = time(NULL) + 1 + mca_btl_verbena_component.options.close_timeout_ms / 1000;
+    time_t end =
+        time(NULL) + 1 + (time_t)(mca_btl_verbena_component.options.close_timeout_ms / 1000);
 
     while (!opal_list_is_empty(&endpoint->waiting) && time(NULL) < end)
         opal_progress();

@@ -35,9 +35,14 @@ typedef struct number_reader {
     unsigned shown; /* the value as Open MPI keeps it */
 } number_reader_t;
 
-static uint64_t *number_field(btl_verbena_component_t *component, const struct vbn_param *param)
+/* The present value of a number or, as 0 or 1, of a boolean. */
+static unsigned current(const btl_verbena_component_t *component, const struct vbn_param *param)
 {
-    return (uint64_t *)((char *)&component->options + param->offset);
+    const char *field = (const char *)&component->options + param->offset;
+
+    if (param->type == VBN_PARAM_BOOL)
+        return *(const bool *)field;
+    return (unsigned)*(const uint64_t *)field;
 }
 
 /* Takes TEXT for NAME. The first refusal is kept, for the message that ends the process. */
@@ -71,7 +76,7 @@ static int reader_take(mca_base_var_enum_t *self, const char *text, int *value)
     number_reader_t *reader = (number_reader_t *)self;
 
     take(reader->component, reader->param->name, text);
-    *value = (int)*number_field(reader->component, reader->param);
+    *value = (int)current(reader->component, reader->param);
     return OPAL_SUCCESS;
 }
 
@@ -85,6 +90,8 @@ static int reader_range(mca_base_var_enum_t *self, char **text)
 {
     const struct vbn_param *param = ((number_reader_t *)self)->param;
 
+    if (param->type == VBN_PARAM_BOOL)
+        return asprintf(text, "0 or 1") >= 0 ? OPAL_SUCCESS : OPAL_ERR_OUT_OF_RESOURCE;
     return asprintf(text, "%" PRIu64 " to %" PRIu64 "%s%s", param->min, param->max,
                     *param->unit ? " " : "", param->unit) >= 0
                ? OPAL_SUCCESS
@@ -120,22 +127,13 @@ static void register_number(btl_verbena_component_t *component, const struct vbn
         return;
     reader->component = component;
     reader->param = param;
-    reader->shown = (unsigned)*number_field(component, param);
+    reader->shown = current(component, param);
     register_one(component, param->name, param->help, MCA_BASE_VAR_TYPE_UNSIGNED_INT,
                  &reader->super, OPAL_INFO_LVL_5, &reader->shown);
     /* An empty text is not shown to the reader; Open MPI takes it for 0. */
-    if (reader->shown != (unsigned)*number_field(component, param))
+    if (reader->shown != current(component, param))
         take(component, param->name, "");
     OBJ_RELEASE(reader); /* the registered variable has its own reference */
-}
-
-static void register_bool(btl_verbena_component_t *component, const char *name, const char *help,
-                          bool *storage)
-{
-    /* Open MPI reads booleans itself, and itself speaks about what is none. */
-    if (register_one(component, name, help, MCA_BASE_VAR_TYPE_BOOL, NULL, OPAL_INFO_LVL_5,
-                     storage) < 0)
-        component->bad_parameter.status = VBN_ERR_INVALID;
 }
 
 static void register_transport(btl_verbena_component_t *component)
@@ -149,10 +147,8 @@ static void register_transport(btl_verbena_component_t *component)
 
         if (strcmp(param->name, EAGER_LIMIT) == 0)
             continue;
-        if (param->type == VBN_PARAM_UINT)
+        if (param->type != VBN_PARAM_STRING)
             register_number(component, param);
-        else if (param->type == VBN_PARAM_BOOL)
-            register_bool(component, param->name, param->help, (bool *)(options + param->offset));
         else
             register_one(component, param->name, param->help, MCA_BASE_VAR_TYPE_STRING, NULL,
                          OPAL_INFO_LVL_4, options + param->offset);
@@ -242,9 +238,9 @@ void btl_verbena_params_register(btl_verbena_component_t *component)
     register_transport(component);
     register_host(component);
     component->show_counters = false;
-    register_bool(component, "show_counters",
-                  "print on stderr, at the end of each rank, what went over which device",
-                  &component->show_counters);
+    register_one(component, "show_counters",
+                 "print on stderr, at the end of each rank, what went over which device",
+                 MCA_BASE_VAR_TYPE_BOOL, NULL, OPAL_INFO_LVL_5, &component->show_counters);
 }
 
 /* --- what the device allows ----------------------------------------------------------------- */

@@ -100,7 +100,7 @@ mca_btl_base_registration_handle_t *btl_verbena_register_mem(mca_btl_base_module
     btl_verbena_module_t *module = (btl_verbena_module_t *)btl;
     mca_rcache_base_registration_t *reg;
     int rc = module->rcache->rcache_register(module->rcache, base, size, 0,
-                                             flags & MCA_BTL_REG_FLAG_ACCESS_ANY, &reg);
+                                             (int32_t)(flags & MCA_BTL_REG_FLAG_ACCESS_ANY), &reg);
 
     (void)endpoint;
     if (OPAL_LIKELY(rc == OPAL_SUCCESS))

@@ -6,7 +6,7 @@
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P) || exit 2
 self=${0##*/}
 btl=verbena,self
-timeout_s=300
+timeout_s=900
 mpirun_args=()
 passed=0
 failed=0

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { REPEATS = 5, DUPS = 8, MESSAGES = 4, TAG = 3 };
+enum { REPEATS = 3, DUPS = 8, MESSAGES = 4, TAG = 3 };
 
 /* Ring traffic on comm; the serial tells apart what goes over different communicators. */
 struct ring {

@@ -323,11 +323,13 @@ static void call_reduce_scatter_block(const struct reduction *r)
     guarded_free(result);
 }
 
-static void call_all(const struct job *job, const struct operation *operation, int count)
+/* In every variant, or (where another operation has been through all) in the two extreme ones. */
+static void call_all(const struct job *job, const struct operation *operation, int count,
+                     bool thorough)
 {
     struct reduction reduction = {.job = job, .operation = operation, .count = count};
     reduction_init(&reduction);
-    for (int variant = 0; variant < 4; variant++) {
+    for (int variant = 0; variant < 4; variant += thorough ? 1 : 3) {
         reduction.nonblocking = (variant & 1) != 0;
         reduction.in_place = (variant & 2) != 0;
         step("%d elements by %s%s%s", count, operation->name,
@@ -363,13 +365,14 @@ void run_reductions(const struct job *job)
     };
     const size_t operation_count = sizeof operations / sizeof operations[0];
     for (size_t i = 0; i < operation_count; i++) {
-        call_all(job, &operations[i], 17);
-        call_all(job, &operations[i], 2000);
+        bool thorough = i == 0 || i == operation_count - 1;
+        call_all(job, &operations[i], 17, thorough);
+        call_all(job, &operations[i], 2000, thorough);
     }
     for (size_t i = 0; i < operation_count; i += operation_count - 1) {
-        call_all(job, &operations[i], 0);
-        call_all(job, &operations[i], 1);
-        call_all(job, &operations[i], 30000);
+        call_all(job, &operations[i], 0, true);
+        call_all(job, &operations[i], 1, true);
+        call_all(job, &operations[i], 30000, true);
     }
     MPI_Op_free(&affine);
     MPI_Type_free(&affine_type);

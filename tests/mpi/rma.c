@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { LOCKED_ADDS = 20 };
+enum { LOCKED_ADDS = 10 };
 
 /* The window of a rank has one block of count ints for each rank. */
 struct window {
@@ -180,7 +180,7 @@ static void use(struct window *window)
 
 void run_rma(const struct job *job)
 {
-    const int counts[] = {1, 500, share_of(100000, job->size, 40000)};
+    const int counts[] = {3, share_of(100000, job->size, 40000)};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         MPI_Aint len_bytes = (MPI_Aint)counts[i] * job->size * (MPI_Aint)sizeof(int);
         struct window window = {.job = job, .count = counts[i]};

@@ -13,5 +13,7 @@ struct load {
 
 void load_random(struct world *world);
 void load_random_end(struct world *world);
+void load_storm(struct world *world);
+void load_storm_end(struct world *world);
 
 #endif

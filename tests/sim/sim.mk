@@ -4,7 +4,7 @@
 #     make check-sim SEEDS=1..3000 RANKS=0 JOBS=2    a run a seed; RANKS=0: 2 to 16, by the seed
 #     make soak                                      new seeds for as long as one likes
 
-EXTRA_LTLIBRARIES = tests/sim/libfabric_sim.la
+check_LTLIBRARIES = tests/sim/libfabric_sim.la
 tests_sim_libfabric_sim_la_SOURCES = \
 	tests/sim/cm_conn.c \
 	tests/sim/cm_event.c \
@@ -51,6 +51,7 @@ tests_sim_test_faults_LDADD = tests/sim/libfabric_sim.la $(CMOCKA_LIBS)
 check_PROGRAMS += tests/sim/simulate
 tests_sim_simulate_SOURCES = \
 	tests/sim/load_random.c \
+	tests/sim/load_storm.c \
 	tests/sim/loads.h \
 	tests/sim/simulate.c \
 	tests/sim/world.c \

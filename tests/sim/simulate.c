@@ -21,6 +21,7 @@
 
 static const struct load loads[] = {
     {"random", load_random, load_random_end},
+    {"storm", load_storm, load_storm_end},
 };
 
 enum { LOADS = sizeof(loads) / sizeof(loads[0]), JOBS_MAX = 256 };
@@ -47,8 +48,8 @@ static void plan_make(const struct request *request, uint64_t seed, struct world
                                 .defaults = request->defaults,
                                 .no_srq = request->no_srq,
                                 .transport = request->iwarp ? FABRIC_IWARP : FABRIC_ROCE};
-    if (seed % 7 == 5)
-        plan->transport = FABRIC_INFINIBAND;
+    if (!request->iwarp && seed % 7 >= 5)
+        plan->transport = seed % 7 == 5 ? FABRIC_INFINIBAND : FABRIC_IWARP;
 }
 
 /* ---- runs that crash say which they are ---- */

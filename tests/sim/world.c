@@ -5,10 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MS_NS = 1000000, QUANTUM_MAX_NS = 2 * MS_NS, POLLS_MOST = 70, CLOSE_STEP_NS = 20000 };
+enum {
+    MS_NS = 1000000,
+    QUANTUM_MAX_NS = 2 * MS_NS,
+    POLLS_MOST = 70,
+    CLOSE_STEP_NS = 20000,
+    CLOSE_STEP_MAX_NS = 5 * MS_NS
+};
 
 static struct world *current;
-static bool is_blocking; /* inside vbn_close(): asking for the time makes it pass */
+/* Inside vbn_close(), which waits: asking for the time makes it pass, the faster the longer
+ * nothing happens. */
+static bool is_blocking;
+static uint64_t close_step_ns;
 
 void world_fail(struct world *world, const char *format, ...)
 {
@@ -26,8 +35,10 @@ void world_fail(struct world *world, const char *format, ...)
 static uint64_t clock_ns(void *arg)
 {
     (void)arg;
-    if (is_blocking)
-        fabric_advance(CLOSE_STEP_NS);
+    if (is_blocking && fabric_advance(close_step_ns) > 0)
+        close_step_ns = CLOSE_STEP_NS;
+    else if (close_step_ns < CLOSE_STEP_MAX_NS)
+        close_step_ns += close_step_ns / 8;
     return fabric_now_ns() + 1; /* 0 is no time */
 }
 
@@ -85,12 +96,12 @@ static void draw_options(struct vbn_options *options, uint64_t eager_limit, int 
     options->use_srq = fabric_random(4) != 0;
 }
 
-static void options_make(const struct world *world, struct world_rank *rank, uint64_t eager_limit)
+static void options_make(const struct world *world, struct world_rank *rank)
 {
     struct vbn_options *options = &rank->options;
     vbn_options_init(options, sizeof(*options));
     if (!world->plan.defaults)
-        draw_options(options, eager_limit, world->count);
+        draw_options(options, rank->eager_limit, world->count);
     options->clock_ns = clock_ns;
     options->random = random_bits;
     options->log = log_line;
@@ -115,10 +126,10 @@ static void draw_node(const struct world *world, struct fabric_node_attr *attr)
     attr->gid_index_shift = (int)fabric_random(3);
 }
 
-static bool rank_open(struct world *world, struct world_rank *rank, uint64_t eager_limit)
+bool world_rank_open(struct world *world, struct world_rank *rank)
 {
     struct vbn_error error;
-    options_make(world, rank, eager_limit);
+    options_make(world, rank);
     fabric_enter(rank->rank);
     int rc = vbn_open(&rank->options, &rank->ctx, &error);
     if (rc != VBN_OK) {
@@ -177,7 +188,8 @@ bool world_open(struct world *world, const struct world_plan *plan)
         rank->number = i;
         rank->node = node;
         rank->rank = fabric_rank_add(node);
-        if (!rank_open(world, rank, eager_limit))
+        rank->eager_limit = eager_limit;
+        if (!world_rank_open(world, rank))
             return false;
     }
     return true;
@@ -265,26 +277,31 @@ static bool shut_some(struct world *world)
     return left;
 }
 
+void world_rank_close(struct world *world, struct world_rank *rank)
+{
+    fabric_enter(rank->rank);
+    uint64_t start_ns = fabric_now_ns();
+    close_step_ns = CLOSE_STEP_NS;
+    is_blocking = true;
+    rank->close_late = vbn_close(rank->ctx) != VBN_OK;
+    is_blocking = false;
+    rank->ctx = NULL;
+    uint64_t took_ms = (fabric_now_ns() - start_ns) / MS_NS;
+    if (took_ms > rank->options.close_timeout_ms + 1000)
+        world_fail(world, "rank %d: vbn_close() took %llu ms", rank->number,
+                   (unsigned long long)took_ms);
+    if (rank->close_late && !rank->is_dead && !world->plan.faults && !world->plan.kills)
+        world_fail(world, "rank %d: vbn_close() dropped something without a fault", rank->number);
+}
+
 int world_close(struct world *world)
 {
     uint64_t limit_ns = fabric_now_ns() + 20000 * (uint64_t)MS_NS;
     while (shut_some(world) && fabric_now_ns() < limit_ns)
         world_turn(world, NULL);
-    is_blocking = true;
-    for (int i = 0; i < world->count; i++) {
-        struct world_rank *rank = &world->ranks[i];
-        if (!rank->ctx)
-            continue;
-        fabric_enter(rank->rank);
-        uint64_t start_ns = fabric_now_ns();
-        rank->close_late = vbn_close(rank->ctx) != VBN_OK;
-        uint64_t took_ms = (fabric_now_ns() - start_ns) / MS_NS;
-        if (took_ms > rank->options.close_timeout_ms + 1000)
-            world_fail(world, "rank %d: vbn_close() took %llu ms", i, (unsigned long long)took_ms);
-        if (rank->close_late && !rank->is_dead && !world->plan.faults && !world->plan.kills)
-            world_fail(world, "rank %d: vbn_close() dropped something without a fault", i);
-    }
-    is_blocking = false;
+    for (int i = 0; i < world->count; i++)
+        if (world->ranks[i].ctx)
+            world_rank_close(world, &world->ranks[i]);
     if (world->failed && !fabric_violations() && !fabric_config()->quiet)
         fabric_trace_print(stderr);
     free(world->ranks);

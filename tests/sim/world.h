@@ -34,6 +34,7 @@ struct world_rank {
     bool close_late; /* vbn_close() had to drop something */
     uint64_t stopped_until_ns;
     void *user; /* the workload's */
+    uint64_t eager_limit;
 };
 
 struct world {
@@ -52,6 +53,10 @@ struct world_rank *world_rank_of(void *callback_arg);
 
 /* False, with nothing left to free, if a context could not be opened. */
 bool world_open(struct world *world, const struct world_plan *plan);
+/* Opens the rank's context again after world_rank_close(), with a new address. */
+bool world_rank_open(struct world *world, struct world_rank *rank);
+/* vbn_close(), bounded or world_fail(). */
+void world_rank_close(struct world *world, struct world_rank *rank);
 /* One turn: each rank, in random order, makes some progress (and calls WORK first, if given),
  * then time passes. Returns whether anything happened. */
 bool world_turn(struct world *world, void (*work)(struct world *, struct world_rank *));

@@ -140,6 +140,15 @@ static void netdevs_of_a_port(void **state)
     unit_sysfs(root);
     vbn_netif_of_port("fake0", 2, names, sizeof(names));
     assert_true(!strcmp(names, "eth10 eth1") || !strcmp(names, "eth1 eth10"));
+    for (int i = 0; i < 4;
+         i++) { /* each ends in those before it, in whatever order they are read */
+        static const char *const ends[] = {"1", "h1", "th1", "eth1"};
+        char file[2] = {(char)('0' + i), '\0'};
+
+        write_ndev(folder, file, ends[i]);
+    }
+    vbn_netif_of_port("fake0", 2, names, sizeof(names));
+    assert_int_equal(strlen(names), strlen("1 h1 th1 eth1"));
     vbn_netif_of_port("fake0", 1, names, sizeof(names));
     assert_string_equal(names, "");
     vbn_netif_of_port("fake1", 2, names, sizeof(names));

@@ -118,6 +118,7 @@ static void bad_numbers_are_refused(void **state)
                                       "+4096",
                                       "99999999999999999999",
                                       "17179869184g",
+                                      "18014398509481988k",
                                       "k"};
 
     char def[32];

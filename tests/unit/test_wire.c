@@ -397,8 +397,17 @@ static void address_fields_bad(void **state)
     assert_false(ADDRESS_WITH(addrs[1].port, 0));
     assert_true(ADDRESS_WITH(addrs[2].port, 0)); /* not in use */
     vbn_wire_address_write(bytes, &a);
-    bytes[6] = VBN_WIRE_ADDRS_MAX + 1;
-    assert_false(vbn_wire_address_read(bytes, sizeof(bytes), &a));
+    for (unsigned count = VBN_WIRE_ADDRS_MAX + 1; count < 256;
+         count++) { /* all there, but too many */
+        unsigned char *many = calloc(1, 32 + 20 * count);
+
+        memcpy(many, bytes, 32);
+        many[6] = (unsigned char)count;
+        for (unsigned i = 0; i < count; i++)
+            memcpy(many + 32 + 20 * i, bytes + 32, 20);
+        assert_false(vbn_wire_address_read(many, 32 + 20 * count, &a));
+        free(many);
+    }
     bytes[6] = 2;
     bytes[3] = '2';
     assert_false(vbn_wire_address_read(bytes, sizeof(bytes), &a));
