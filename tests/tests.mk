@@ -13,4 +13,4 @@ tests_device_test_transport_LDADD = libverbena.la $(CMOCKA_LIBS)
 tests_device_test_transport_LDFLAGS = $(AM_LDFLAGS) -no-install
 endif
 
-EXTRA_DIST += tests/rxe
+EXTRA_DIST += tests/rxe tests/known-failures

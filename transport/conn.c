@@ -145,6 +145,7 @@ static void act_accept(struct vbn_conn *conn)
 static void act_up(struct vbn_conn *conn)
 {
     vbn_flow_init(&conn->flow, conn->window, conn->hello.credits);
+    conn->told_next = conn->ep->rx_next;
     conn->peer_ready = conn->active || !conn->ctx->device.iwarp;
     vbn_endpoint_up(conn->ep, conn);
 }

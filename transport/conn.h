@@ -55,11 +55,12 @@ struct vbn_conn {
     struct vbn_qp q;
     struct vbn_rq rq; /* its own receive queue, where none is shared */
     struct vbn_flow flow;
-    uint16_t window; /* granted by vbn_rx_grant(), or 0 */
-    bool active;     /* we asked */
-    bool peer_ready; /* iWARP: the connecting side has spoken, so we may */
-    bool ack_listed; /* in ctx->acks */
-    bool ack_aged;   /* was listed at the last look */
+    uint16_t window;    /* granted by vbn_rx_grant(), or 0 */
+    bool active;        /* we asked */
+    bool peer_ready;    /* iWARP: the connecting side has spoken, so we may */
+    uint32_t told_next; /* acknowledgement that the peer was last told */
+    bool ack_listed;    /* in ctx->acks */
+    bool ack_aged;      /* was listed at the last look */
     TAILQ_ENTRY(vbn_conn) ack_entry;
     struct vbn_ctl *ctl;
     struct vbn_timer timer;

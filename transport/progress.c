@@ -9,6 +9,12 @@
 #define POLLS_PER_LOOK  64u      /* calls between two looks at the clock */
 #define EVENTS_EVERY_NS 1000000u /* between two looks at the event channels, when all is quiet */
 
+/* An acknowledgement alone is not worth another: only active messages count. */
+static bool untold(const struct vbn_conn *conn)
+{
+    return conn->told_next != conn->ep->rx_next;
+}
+
 /* A connection that has not been told anything for a whole interval is told now. */
 static int send_aged_acks(vbn_context_t *ctx)
 {
@@ -17,10 +23,10 @@ static int send_aged_acks(vbn_context_t *ctx)
 
     for (conn = TAILQ_FIRST(&ctx->acks); conn; conn = next) {
         next = TAILQ_NEXT(conn, ack_entry);
-        if (conn->ack_aged && vbn_flow_untold(&conn->flow) && conn->state == VBN_CONN_ESTABLISHED &&
+        if (conn->ack_aged && untold(conn) && conn->state == VBN_CONN_ESTABLISHED &&
             !vbn_tx_control(conn, VBN_WIRE_ACK))
             continue; /* no credit or room now */
-        if (conn->ack_aged || !vbn_flow_untold(&conn->flow)) {
+        if (conn->ack_aged || !untold(conn)) {
             TAILQ_REMOVE(&ctx->acks, conn, ack_entry);
             conn->ack_listed = false;
             n++;

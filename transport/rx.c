@@ -91,7 +91,8 @@ static inline void after_message(struct vbn_conn *conn)
         vbn_tx_pump(ep);
     if (vbn_flow_ack_due(&conn->flow))
         vbn_tx_control(conn, VBN_WIRE_ACK);
-    if (!conn->ack_listed && vbn_flow_untold(&conn->flow) && conn->state == VBN_CONN_ESTABLISHED) {
+    if (!conn->ack_listed && conn->told_next != ep->rx_next &&
+        conn->state == VBN_CONN_ESTABLISHED) {
         conn->ack_listed = true;
         conn->ack_aged = false;
         TAILQ_INSERT_TAIL(&ctx->acks, conn, ack_entry);

@@ -78,6 +78,7 @@ static inline void post_msg(struct vbn_conn *conn, struct vbn_msg *msg)
     };
     bool held = signaled || !inlined;
 
+    conn->told_next = hdr.ack;
     vbn_wire_hdr_write(msg->tx.obj.buf, &hdr);
     if (held) {
         msg->refs++;
@@ -308,6 +309,7 @@ bool vbn_tx_control(struct vbn_conn *conn, uint8_t wire_type)
         !vbn_flow_may_ack(&conn->flow) || !vbn_qp_has_room(&conn->q))
         return false;
     hdr.credits = vbn_flow_sent(&conn->flow);
+    conn->told_next = hdr.ack;
     vbn_wire_hdr_write(ctl->obj.buf, &hdr);
     ctl->busy = vbn_qp_post(conn, &swr, &ctl->wr);
     conn->ctx->counters.acks_sent++;

@@ -160,12 +160,13 @@ static void in_all_manners(const struct job *job, size_t len_bytes)
     int peer = next_peer(job);
     if (peer == MPI_PROC_NULL)
         return;
-    if (peer != job->rank) {
+    /* Beyond any eager limit a blocking send is synchronous anyway; and with many ranks on two
+     * processors the large ones, all pairs together, are left to both_at_once. */
+    bool large = len_bytes > MAX_SYNC_BYTES;
+    if (peer != job->rank && !(large && job->size > 4))
         there_and_back(job, peer, len_bytes, TAG_BLOCKING);
-        /* Beyond any eager limit a blocking send is synchronous anyway. */
-        if (len_bytes <= MAX_SYNC_BYTES)
-            there_and_back(job, peer, len_bytes, TAG_SYNC);
-    }
+    if (peer != job->rank && !large)
+        there_and_back(job, peer, len_bytes, TAG_SYNC);
     both_at_once(job, peer, len_bytes);
 }
 

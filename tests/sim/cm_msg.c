@@ -42,12 +42,13 @@ void sim_cm_send(struct sim_id *from, enum sim_cm_kind kind, struct sim_cm_msg *
     msg->from_node = from->node;
     msg->to_node = from->remote_node;
     sim_trace(SIM_T_CM_SEND, from->obj.number, kind, (uint64_t)msg->to_node->number);
-    uint64_t delay_ns = sim_latency() + sim_below(sim.config.cm_jitter_ns);
+    uint64_t at_ns = sim.now_ns + sim_latency() + sim_below(sim.config.cm_jitter_ns);
     if (kind == SIM_MSG_RTU && sim_chance(sim.config.early_data_ppm)) {
         sim.counters.faults++;
-        delay_ns += sim_below(sim.config.cm_jitter_ns + 100000) + 10000;
+        at_ns += sim_below(sim.config.cm_jitter_ns + 100000) + 10000;
     }
-    sim_after(delay_ns, msg_arrive, msg, 0);
+    from->sent_ns = at_ns > from->sent_ns ? at_ns : from->sent_ns + 1;
+    sim_at(from->sent_ns, msg_arrive, msg, 0);
 }
 
 static void msg_free(struct sim_cm_msg *msg)

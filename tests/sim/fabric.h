@@ -93,7 +93,7 @@ struct fabric_config {
     uint32_t cm_addr_error_ppm; /* ADDR_ERROR, ROUTE_ERROR */
 
     /* failing calls, a call */
-    uint32_t verbs_fail_ppm; /* creation and registration calls, ibv_modify_qp, posts (ENOMEM) */
+    uint32_t verbs_fail_ppm; /* creation, registration, queries, ibv_modify_qp; not posts */
     uint32_t cm_fail_ppm;    /* rdma_* calls that can fail */
     uint32_t alloc_fail_ppm; /* malloc & co., if the program is linked with the wrappers */
 

@@ -48,18 +48,30 @@ static uint32_t rate_of(enum fabric_fail_class which)
     return which == FABRIC_FAIL_VERBS ? sim.config.verbs_fail_ppm : sim.config.cm_fail_ppm;
 }
 
-bool sim_fails(enum fabric_fail_class which, const char *call)
+static bool may_fail(void)
 {
-    if (!sim.exists || sim.stepping || sim.current < 0 || sim_rank_is_dead(sim.current))
-        return false;
-    bool fails = false;
-    if ((armed.classes & which) && armed.rank == sim.current && ++armed.count == armed.nth) {
-        armed.what = call;
-        fails = true;
-    }
-    if (!fails && !sim_chance(rate_of(which)))
-        return false;
+    return sim.exists && !sim.stepping && sim.current >= 0 && !sim_rank_is_dead(sim.current);
+}
+
+static bool failed(enum fabric_fail_class which)
+{
     sim.counters.faults++;
     sim_trace(SIM_T_CALL_FAILS, which, armed.count, 0);
     return true;
+}
+
+bool sim_fails_armed(enum fabric_fail_class which, const char *call)
+{
+    if (!may_fail() || !(armed.classes & which) || armed.rank != sim.current ||
+        ++armed.count != armed.nth)
+        return false;
+    armed.what = call;
+    return failed(which);
+}
+
+bool sim_fails(enum fabric_fail_class which, const char *call)
+{
+    if (sim_fails_armed(which, call))
+        return true;
+    return may_fail() && sim_chance(rate_of(which)) && failed(which);
 }

@@ -160,6 +160,8 @@ void fabric_config_random(uint64_t seed, struct fabric_config *config)
     config->cm_repeat_ppm = draw_rate(&state, 100000);
     config->cm_reject_ppm = draw_rate(&state, 50000);
     config->cm_addr_error_ppm = draw_rate(&state, 50000);
+    config->verbs_fail_ppm = draw(&state, 4) ? 0 : draw_rate(&state, 20000);
+    config->cm_fail_ppm = draw(&state, 4) ? 0 : draw_rate(&state, 10000);
     config->purge_on_destroy = draw(&state, 2);
     config->no_last_wqe_event = draw(&state, 2);
     config->srq_limit_at_arm = draw(&state, 2);

@@ -264,7 +264,7 @@ int sim_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
     else if (qp->state < IBV_QPS_RTS) {
         sim_violation("ibv_post_send on QP %u in state %d, before RTS", ibv->qp_num, qp->state);
         error = EINVAL;
-    } else if (sim_fails(FABRIC_FAIL_VERBS, "ibv_post_send"))
+    } else if (sim_fails_armed(FABRIC_FAIL_VERBS, "ibv_post_send"))
         error = ENOMEM;
     while (wr && !error) {
         error = post_one(qp, wr);

@@ -95,7 +95,7 @@ int sim_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr
         sim_violation("ibv_post_recv: QP %u %s", ibv->qp_num,
                       qp->init.srq ? "receives from an SRQ" : "is in the reset state");
         error = EINVAL;
-    } else if (sim_fails(FABRIC_FAIL_VERBS, "ibv_post_recv"))
+    } else if (sim_fails_armed(FABRIC_FAIL_VERBS, "ibv_post_recv"))
         error = ENOMEM;
     for (; wr && !error; wr = error ? wr : wr->next, count += !error)
         error = sim_rq_post(&qp->rq, wr, "ibv_post_recv");
@@ -204,7 +204,7 @@ int sim_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_re
         error = EINVAL;
     else if (sim_rank_is_dead(sim.current))
         error = EIO;
-    else if (sim_fails(FABRIC_FAIL_VERBS, "ibv_post_srq_recv"))
+    else if (sim_fails_armed(FABRIC_FAIL_VERBS, "ibv_post_srq_recv"))
         error = ENOMEM;
     for (; wr && !error; wr = error ? wr : wr->next, count += !error)
         error = sim_rq_post(&srq->rq, wr, "ibv_post_srq_recv");

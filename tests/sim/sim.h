@@ -253,6 +253,7 @@ struct sim_id {
     int backlog;  /* requests that may wait unread */
     uint32_t gen; /* timers of an earlier step are void */
     uint32_t reported, acked;
+    uint64_t sent_ns; /* when its last message arrives: the next comes after, unless one is lost */
     uint16_t port;
     struct sim_id *node_next; /* the node's bound ids */
     struct sim_id *peer;
@@ -519,6 +520,7 @@ void sim_iw_closed(struct sim_id *id); /* iWARP: the stream ended under an estab
 /* ---- fail.c ---- */
 /* True: this call is to fail. call is its name. */
 bool sim_fails(enum fabric_fail_class which, const char *call);
+bool sim_fails_armed(enum fabric_fail_class which, const char *call); /* never at random */
 void sim_fail_reset(void);
 
 /* ---- faults.c ---- */

@@ -140,6 +140,13 @@ bool world_rank_open(struct world *world, struct world_rank *rank)
     return vbn_address(rank->ctx, rank->address, &rank->address_len) == VBN_OK;
 }
 
+/* Opening must succeed; that it fails in good order is the failure loop's subject. */
+static void failing_calls_set(const struct fabric_config *from)
+{
+    fabric_config()->verbs_fail_ppm = from ? from->verbs_fail_ppm : 0;
+    fabric_config()->cm_fail_ppm = from ? from->cm_fail_ppm : 0;
+}
+
 static void draw_config(const struct world_plan *plan, struct fabric_config *config)
 {
     fabric_config_random(plan->seed, config);
@@ -170,6 +177,7 @@ bool world_open(struct world *world, const struct world_plan *plan)
     world->plan = *plan;
     draw_config(plan, &config);
     fabric_create(plan->seed, &config);
+    failing_calls_set(NULL);
     world->count = plan->ranks ? plan->ranks : (int)between(2, 16);
     world->base_quantum_ns = between(300, 20000);
     world->quantum_ns = world->base_quantum_ns;
@@ -192,6 +200,7 @@ bool world_open(struct world *world, const struct world_plan *plan)
         if (!world_rank_open(world, rank))
             return false;
     }
+    failing_calls_set(&config);
     return true;
 }
 
