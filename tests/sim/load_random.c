@@ -406,11 +406,14 @@ void load_random(struct world *world)
     nodes = calloc((size_t)world->count, sizeof(*nodes));
     world->endpoint_error = on_endpoint_error;
     bool ready = true;
+    world_failures_pause();
     for (int i = 0; i < world->count && ready; i++)
         ready = node_open(world, &nodes[i], &world->ranks[i]);
-    if (ready)
+    world_failures_resume();
+    if (ready) {
         run_turns(world);
-    check_counts(world);
+        check_counts(world);
+    }
     for (int i = 0; i < world->count; i++)
         node_deregister(&nodes[i]);
 }

@@ -93,13 +93,15 @@ static bool run_one(const struct request *request, const struct load *load, uint
     plan_make(request, seed, &plan);
     running_seed = seed;
     running_load = load->name;
-    if (world_open(&world, &plan))
+    bool opened = world_open(&world, &plan);
+    if (opened)
         load->run(&world);
     fabric_counters(&counters);
     totals->ranks += (uint64_t)world.count;
     totals->virtual_s += (double)fabric_now_ns() / 1e9;
     int violations = world_close(&world);
-    load->end(&world);
+    if (opened)
+        load->end(&world);
     *hash = fabric_trace_hash();
     totals->traces ^= *hash * (2 * seed + 1);
     totals->runs++;

@@ -71,6 +71,21 @@ static void endpoint_error(void *arg, vbn_endpoint_t *ep, int status, const char
 
 /* ---- opening ---- */
 
+static uint32_t paused_verbs_ppm, paused_cm_ppm;
+
+void world_failures_pause(void)
+{
+    paused_verbs_ppm = fabric_config()->verbs_fail_ppm;
+    paused_cm_ppm = fabric_config()->cm_fail_ppm;
+    fabric_config()->verbs_fail_ppm = fabric_config()->cm_fail_ppm = 0;
+}
+
+void world_failures_resume(void)
+{
+    fabric_config()->verbs_fail_ppm = paused_verbs_ppm;
+    fabric_config()->cm_fail_ppm = paused_cm_ppm;
+}
+
 static uint64_t between(uint64_t least, uint64_t most)
 {
     return least + fabric_random(most - least + 1);
@@ -131,20 +146,15 @@ bool world_rank_open(struct world *world, struct world_rank *rank)
     struct vbn_error error;
     options_make(world, rank);
     fabric_enter(rank->rank);
+    world_failures_pause();
     int rc = vbn_open(&rank->options, &rank->ctx, &error);
+    world_failures_resume();
     if (rc != VBN_OK) {
         world_fail(world, "rank %d cannot open: %s", rank->number, error.text);
         return false;
     }
     rank->address_len = sizeof(rank->address);
     return vbn_address(rank->ctx, rank->address, &rank->address_len) == VBN_OK;
-}
-
-/* Opening must succeed; that it fails in good order is the failure loop's subject. */
-static void failing_calls_set(const struct fabric_config *from)
-{
-    fabric_config()->verbs_fail_ppm = from ? from->verbs_fail_ppm : 0;
-    fabric_config()->cm_fail_ppm = from ? from->cm_fail_ppm : 0;
 }
 
 static void draw_config(const struct world_plan *plan, struct fabric_config *config)
@@ -177,7 +187,6 @@ bool world_open(struct world *world, const struct world_plan *plan)
     world->plan = *plan;
     draw_config(plan, &config);
     fabric_create(plan->seed, &config);
-    failing_calls_set(NULL);
     world->count = plan->ranks ? plan->ranks : (int)between(2, 16);
     world->base_quantum_ns = between(300, 20000);
     world->quantum_ns = world->base_quantum_ns;
@@ -200,7 +209,6 @@ bool world_open(struct world *world, const struct world_plan *plan)
         if (!world_rank_open(world, rank))
             return false;
     }
-    failing_calls_set(&config);
     return true;
 }
 

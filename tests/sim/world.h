@@ -66,6 +66,10 @@ void world_kill(struct world *world, struct world_rank *rank);
 void world_fail(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* All faults off, links up, nobody stopped: what is possible must now come to its end. */
 void world_calm(struct world *world);
+/* Between these no call fails at random: for what a workload needs in order to begin. That it
+ * fails in good order is the failure loop's subject (test_failing_calls.c). */
+void world_failures_pause(void);
+void world_failures_resume(void);
 /* Endpoint of RANK to PEER. NULL and world_fail() when it is refused. */
 vbn_endpoint_t *world_endpoint(struct world *world, struct world_rank *rank,
                                struct world_rank *peer, void *user);
