@@ -166,7 +166,8 @@ static void rejected(struct vbn_conn *conn, const struct cm_event *ev)
 {
     struct vbn_wire_refusal refusal;
 
-    if (ev->status == CM_REJECT_BY_CONSUMER &&
+    /* iWARP has one status for all rejections. */
+    if ((ev->status == CM_REJECT_BY_CONSUMER || conn->ctx->device.iwarp) &&
         vbn_wire_refusal_read(ev->data, ev->data_len, &refusal)) {
         conn->reason = refusal.reason;
         vbn_conn_fail(conn, VBN_EV_REJECTED, "%s (it speaks wire versions %u to %u)",

@@ -157,7 +157,8 @@ static void act_answered(struct vbn_conn *conn)
     const vbn_context_t *ctx = conn->ctx;
 
     if (h->src_uid != conn->ep->uid || h->dst_uid != ctx->uid ||
-        h->version > ctx->opts.wire_version)
+        h->version > ctx->opts.wire_version ||
+        h->buf_size != sizeof(struct vbn_wire_hdr) + ctx->max_am_len)
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "the answer is not from the peer that was asked");
     else if (vbn_qp_connect(conn, conn->read_in, conn->read_out))
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "cannot ready the queue pair: %s", strerror(errno));

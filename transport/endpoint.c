@@ -39,6 +39,10 @@ vbn_endpoint_t *vbn_endpoint_add(vbn_context_t *ctx, uint64_t uid)
     STAILQ_INIT(&ep->queue);
     STAILQ_INIT(&ep->unacked);
     HASH_ADD(hh, ctx->endpoints, uid, sizeof(ep->uid), ep);
+    if (!ep->hh.tbl) {
+        free(ep);
+        return NULL;
+    }
     return ep;
 }
 
@@ -154,7 +158,8 @@ void vbn_endpoint_up(vbn_endpoint_t *ep, struct vbn_conn *conn)
     vbn_log(ctx, VBN_LOG_INFO, "connected to %s by device %s (%s)", ep->name, ctx->device.name,
             conn->active ? "active" : "passive");
     /* On iWARP the accepting side may not speak before the connecting side has (RFC 5044, 7). */
-    if (ctx->device.iwarp && conn->active && STAILQ_EMPTY(&ep->queue))
+    if (ctx->device.iwarp && conn->active &&
+        (STAILQ_EMPTY(&ep->queue) || STAILQ_FIRST(&ep->queue)->kind != VBN_TX_AM))
         vbn_tx_control(conn, VBN_WIRE_ACK);
     vbn_tx_pump(ep);
     vbn_endpoint_advance_close(ep);
@@ -190,6 +195,7 @@ void vbn_endpoint_attempt_failed(vbn_endpoint_t *ep, struct vbn_conn *conn)
         vbn_endpoint_fail(ep, final, "peer %s refused the connection by device %s: %s", ep->name,
                           ctx->device.name, conn->cause);
     } else if (!has_work(ep)) {
+        ep->connect_by_ns = 0; /* the next attempt has its own time */
         vbn_endpoint_advance_close(ep);
     } else if (conn->reason == VBN_REASON_CROSSED) {
         retry_in(ep, CROSSED_MS);
@@ -242,7 +248,8 @@ void vbn_endpoint_fail(vbn_endpoint_t *ep, int status, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(ep->reason, sizeof(ep->reason), fmt, ap);
     va_end(ap);
-    vbn_log(ep->ctx, ep->ctx->opts.endpoint_error ? VBN_LOG_INFO : VBN_LOG_ERROR, "%s", ep->reason);
+    vbn_log(ep->ctx, ep->ctx->opts.endpoint_error && !ep->released ? VBN_LOG_INFO : VBN_LOG_ERROR,
+            "%s", ep->reason);
     TAILQ_INSERT_TAIL(&ep->ctx->failed, ep, failed_entry);
     end(ep, VBN_EP_LOST, status);
 }
@@ -373,23 +380,32 @@ static int claim(vbn_context_t *ctx, const struct vbn_wire_address *a, void *use
                  vbn_endpoint_t **out, struct vbn_error *err)
 {
     vbn_endpoint_t *ep = vbn_endpoint_find(ctx, a->uid);
+    bool made = !ep;
 
-    if (!ep)
+    if (made)
         ep = vbn_endpoint_add(ctx, a->uid);
     if (!ep)
         return vbn_error_set(err, VBN_ERR_NO_MEMORY, "out of memory");
-    ep->peer = *a;
-    name_by_address(ep);
-    ep->addr_known = true;
-    if (!ep->conn && !ep->attempt && !reachable(ep)) {
+    if (ep->released)
+        return vbn_error_set(err, VBN_ERR_AGAIN,
+                             "peer %s: the endpoint closed before is not over yet; call "
+                             "vbn_progress() and try again",
+                             ep->name);
+    if (!ep->addr_known) {
+        ep->peer = *a;
+        name_by_address(ep);
+    }
+    if (!ep->addr_known && !ep->conn && !ep->attempt && !reachable(ep)) {
         int rc =
             vbn_error_set(err, VBN_ERR_UNREACHABLE,
                           "peer %s: device %s has no address of that family; give its netdev an "
                           "%s address",
                           ep->name, ctx->device.name, a->addrs[0].family == 4 ? "IPv4" : "IPv6");
-        vbn_endpoint_free(ep);
+        if (made)
+            vbn_endpoint_free(ep);
         return rc;
     }
+    ep->addr_known = true;
     ep->user = user;
     *out = ep;
     return VBN_OK;

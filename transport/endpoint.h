@@ -8,6 +8,8 @@
 
 #include "conn.h"
 
+/* A table that cannot grow is an error like any other, not the end of the process. */
+#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 enum vbn_ep_state {

@@ -36,7 +36,9 @@ VBN_COLD static void wr_failed(struct vbn_wr *wr, const struct ibv_wc *wc)
     if (wc->status != IBV_WC_WR_FLUSH_ERR || !conn->q.failed)
         vbn_conn_fail(conn, VBN_EV_QP_ERROR, "%s (vendor error 0x%x)",
                       ibv_wc_status_str(wc->status), wc->vendor_err);
-    /* Unsignaled requests before it report for themselves where they failed, so not for them. */
+    if (wr == &conn->q.drain) /* the last to be flushed: what has not reported by now never will */
+        for (uint32_t slot = conn->q.tail; slot != wr->slot; slot++)
+            retire_slot(&conn->q, slot, VBN_ERR_PEER_LOST);
     retire_slot(&conn->q, wr->slot, VBN_ERR_PEER_LOST);
     free_slots(&conn->q);
     vbn_conn_check_drained(conn);
@@ -183,8 +185,12 @@ int vbn_qp_create(struct vbn_conn *conn)
         q->qp = NULL;
         return VBN_ERR_NO_MEMORY;
     }
-    if (modify_by_cm(conn, IBV_QPS_INIT, 0, 0))
+    if (modify_by_cm(conn, IBV_QPS_INIT, 0, 0)) { /* from RESET no way leads to the error state */
+        vbn_qpmap_remove(&ctx->qpmap, q->qp_num);
+        ibv_destroy_qp(q->qp);
+        q->qp = NULL;
         return VBN_ERR_DEVICE;
+    }
     return vbn_rx_attach(conn);
 }
 

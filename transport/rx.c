@@ -190,8 +190,8 @@ uint16_t vbn_rx_grant(vbn_context_t *ctx)
     if (rx->granted + window > rx->max - VBN_RX_SLACK)
         return 0;
     rx->granted += window;
-    rq_fill(ctx, &rx->shared, rx->granted + VBN_RX_SLACK);
-    if (rx->shared.target < rx->granted + VBN_RX_SLACK) {
+    if (rq_fill(ctx, &rx->shared, rx->granted + VBN_RX_SLACK) ||
+        rx->shared.target < rx->granted + VBN_RX_SLACK) {
         rx->granted -= window;
         return 0;
     }

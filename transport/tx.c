@@ -21,6 +21,8 @@ static inline void msg_unref(struct vbn_msg *msg)
     assert(msg->refs > 0);
     if (--msg->refs == 0) {
         ep->msgs_out--;
+        if (vbn_unlikely(ep->released))
+            ep->ctx->slow_work = true; /* it may have waited for this one */
         vbn_pool_put(&ep->ctx->msgs, &msg->tx.obj);
     }
 }
@@ -101,7 +103,7 @@ static inline void post(vbn_endpoint_t *ep, struct vbn_tx *tx)
         ctx->counters.tx_bytes += msg->len;
         post_msg(ep->conn, msg);
     } else if (!vbn_rma_post(ep->conn, tx)) {
-        STAILQ_INSERT_HEAD(&ep->queue, tx, entry); /* ends with the endpoint */
+        vbn_rma_abort(tx, ep->status); /* the endpoint has ended, and its queue with it */
     }
 }
 
@@ -266,7 +268,8 @@ int vbn_am_send(vbn_endpoint_t *ep, uint8_t id, const struct iovec *iov, int iov
     if (vbn_likely(rc == VBN_OK)) {
         at = payload(msg);
         for (int i = 0; i < iovcnt; i++) {
-            memcpy(at, iov[i].iov_base, iov[i].iov_len);
+            if (iov[i].iov_len) /* else its base may be anything, NULL too */
+                memcpy(at, iov[i].iov_base, iov[i].iov_len);
             at += iov[i].iov_len;
         }
         msg_send(msg, id, len);

@@ -228,6 +228,7 @@ void vbn_counters(vbn_context_t *ctx, struct vbn_counters *counters);
  * message, put or get connects. USER is the caller's, see vbn_endpoint_user(). Owned by CTX.
  * VBN_ERR_INVALID: not an address. VBN_ERR_VERSION: no wire version in common. VBN_ERR_REFUSED:
  * another job's key. VBN_ERR_UNREACHABLE: no address family in common. *ERR (may be NULL) tells.
+ * VBN_ERR_AGAIN: an endpoint of this peer was closed and is not over yet; progress and try again.
  */
 int vbn_endpoint_create(vbn_context_t *ctx, const void *addr, size_t addr_len, void *user,
                         vbn_endpoint_t **ep, struct vbn_error *err);
