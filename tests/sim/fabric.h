@@ -146,8 +146,9 @@ uint64_t fabric_random(uint64_t bound);
 
 /* ---- faults on command ---- */
 void fabric_link_set(int node, bool up); /* port events, netdev not running, packets lost */
-void fabric_device_remove(int node);     /* DEVICE_FATAL, DEVICE_REMOVAL; every call fails */
-void fabric_node_power_off(int node);    /* silence: no packet in or out, no CM message */
+bool fabric_link_is_up(int node);
+void fabric_device_remove(int node);  /* DEVICE_FATAL, DEVICE_REMOVAL; every call fails */
+void fabric_node_power_off(int node); /* silence: no packet in or out, no CM message */
 /* The process dies, its kernel cleans up (peers are told by the CM). The rank's memory is still
  * there: its later calls do nothing and succeed if they destroy, fail with EIO if not. */
 void fabric_rank_kill(int rank);

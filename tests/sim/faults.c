@@ -25,6 +25,11 @@ void fabric_link_set(int number, bool up)
     port_event(node, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 }
 
+bool fabric_link_is_up(int number)
+{
+    return sim.nodes[number]->link_up;
+}
+
 static void flap_up(void *obj, uint64_t arg)
 {
     struct sim_node *node = obj;
