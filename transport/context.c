@@ -72,6 +72,7 @@ static void free_all(vbn_context_t *ctx)
     vbn_rx_fini(ctx);
     vbn_tx_fini(ctx);
     vbn_rma_fini(ctx);
+    vbn_mem_fini(ctx);
     vbn_device_fini(ctx);
     vbn_cm_fini(ctx);
     pthread_mutex_destroy(&ctx->mutex);
@@ -91,6 +92,7 @@ int vbn_open(const struct vbn_options *opts, vbn_context_t **out, struct vbn_err
         return rc;
     }
     pthread_mutex_init(&ctx->mutex, NULL);
+    LIST_INIT(&ctx->mems);
     TAILQ_INIT(&ctx->conns);
     TAILQ_INIT(&ctx->acks);
     TAILQ_INIT(&ctx->failed);
@@ -279,12 +281,14 @@ size_t vbn_shutdown(vbn_context_t *ctx)
     return n;
 }
 
-/* Time is up: what is left ends now, by force. */
+/* Time is up: what is left ends now, by force. The callbacks of it cannot progress. */
 static void abandon(vbn_context_t *ctx)
 {
     struct vbn_conn *conn;
     vbn_endpoint_t *ep, *next;
 
+    vbn_progress_enter(ctx);
+    vbn_lock(ctx);
     HASH_ITER(hh, ctx->endpoints, ep, next)
     {
         if (ep->state < VBN_EP_CLOSED)
@@ -296,6 +300,8 @@ static void abandon(vbn_context_t *ctx)
     }
     vbn_conn_reap(ctx);
     vbn_rma_deliver_ended(ctx);
+    vbn_unlock(ctx);
+    vbn_progress_leave(ctx);
 }
 
 int vbn_close(vbn_context_t *ctx)
@@ -313,9 +319,7 @@ int vbn_close(vbn_context_t *ctx)
                 "closing took longer than %llu ms; %zu connections or endpoints "
                 "are dropped",
                 (unsigned long long)ctx->opts.close_timeout_ms, left);
-        vbn_lock(ctx);
         abandon(ctx);
-        vbn_unlock(ctx);
     }
     HASH_ITER(hh, ctx->endpoints, ep, next)
     {

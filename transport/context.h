@@ -32,6 +32,7 @@ struct vbn_context {
     struct vbn_pool msgs, rmas, ctls;
     uint32_t lazy, lazy_max; /* messages that wait for a later completion; at most */
     uint32_t max_am_len;
+    LIST_HEAD(, vbn_mem) mems; /* the user's registered regions */
     struct vbn_counters counters;
 
     pthread_mutex_t mutex;
@@ -80,6 +81,10 @@ static inline uint64_t vbn_random_below(const vbn_context_t *ctx, uint64_t below
 
 /* The device or a completion queue failed: all connections end. */
 VBN_COLD void vbn_context_fault(vbn_context_t *ctx, const char *what);
+
+/* Takes `progressing`; false where a caller further up, or another thread, has it. */
+bool vbn_progress_enter(vbn_context_t *ctx);
+void vbn_progress_leave(vbn_context_t *ctx);
 
 /* Asynchronous events of the device; returns how many. */
 int vbn_async_poll(vbn_context_t *ctx);

@@ -382,6 +382,8 @@ static int claim(vbn_context_t *ctx, const struct vbn_wire_address *a, void *use
     vbn_endpoint_t *ep = vbn_endpoint_find(ctx, a->uid);
     bool made = !ep;
 
+    if (ctx->closing)
+        return vbn_error_set(err, VBN_ERR_CLOSED, "the context is closing");
     if (made)
         ep = vbn_endpoint_add(ctx, a->uid);
     if (!ep)

@@ -72,14 +72,28 @@ int vbn_mem_register(vbn_context_t *ctx, void *addr, size_t len, unsigned access
             return VBN_ERR_INVALID;
         return vbn_mem_lock_limit() == UINT64_MAX ? VBN_ERR_NO_MEMORY : VBN_ERR_MEMLOCK;
     }
+    vbn_lock(ctx);
+    LIST_INSERT_HEAD(&ctx->mems, m, entry);
+    vbn_unlock(ctx);
     *mem = m;
     return VBN_OK;
 }
 
 void vbn_mem_deregister(vbn_mem_t *mem)
 {
+    vbn_lock(mem->ctx);
+    LIST_REMOVE(mem, entry);
+    vbn_unlock(mem->ctx);
     ibv_dereg_mr(mem->mr);
     free(mem);
+}
+
+void vbn_mem_fini(vbn_context_t *ctx)
+{
+    struct vbn_mem *mem;
+
+    while ((mem = LIST_FIRST(&ctx->mems)))
+        vbn_mem_deregister(mem);
 }
 
 uint32_t vbn_mem_rkey(const vbn_mem_t *mem)

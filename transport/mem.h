@@ -8,6 +8,7 @@
 struct vbn_mem {
     vbn_context_t *ctx;
     struct ibv_mr *mr;
+    LIST_ENTRY(vbn_mem) entry; /* in ctx->mems */
 };
 
 /*
@@ -18,6 +19,9 @@ uint64_t vbn_mem_lock_limit(void);
 
 /* Registers; returns NULL with errno set by the device or the kernel. */
 struct ibv_mr *vbn_mem_reg_mr(vbn_context_t *ctx, void *addr, size_t len, int access);
+
+/* Ends the user's registrations that are left when the context closes. */
+void vbn_mem_fini(vbn_context_t *ctx);
 
 static inline bool vbn_mem_holds(const struct vbn_mem *mem, const void *addr, size_t len)
 {

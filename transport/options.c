@@ -112,8 +112,8 @@ static bool parse_uint(const char *text, uint64_t *value)
         text++;
     if (!isdigit((unsigned char)*text))
         return false;
-    errno = 0;
-    *value = strtoull(text, &end, 0);
+    errno = 0; /* a leading 0 does not make a number octal: nobody means that */
+    *value = strtoull(text, &end, text[0] == '0' && (text[1] | 0x20) == 'x' ? 16 : 10);
     if (errno)
         return false;
     if (*end == 'k' || *end == 'K')
@@ -145,11 +145,20 @@ static bool parse_bool(const char *text, bool *value)
     return false;
 }
 
-int vbn_options_set(struct vbn_options *opts, const char *name, const char *text,
-                    struct vbn_error *err)
+int vbn_param_number(const struct vbn_param *param, const char *text, uint64_t *value,
+                     struct vbn_error *err)
 {
     uint64_t number;
 
+    if (!parse_uint(text, &number) || number < param->min || number > param->max)
+        return bad_value(err, param, text);
+    *value = number;
+    return VBN_OK;
+}
+
+int vbn_options_set(struct vbn_options *opts, const char *name, const char *text,
+                    struct vbn_error *err)
+{
     for (size_t i = 0; i < PARAM_COUNT; i++) {
         const struct vbn_param *p = &params[i];
 
@@ -162,10 +171,7 @@ int vbn_options_set(struct vbn_options *opts, const char *name, const char *text
         case VBN_PARAM_BOOL:
             return parse_bool(text, bool_field(opts, p)) ? VBN_OK : bad_value(err, p, text);
         case VBN_PARAM_UINT:
-            if (!parse_uint(text, &number) || number < p->min || number > p->max)
-                return bad_value(err, p, text);
-            *uint_field(opts, p) = number;
-            return VBN_OK;
+            return vbn_param_number(p, text, uint_field(opts, p), err);
         }
     }
     return vbn_error_set(err, VBN_ERR_INVALID, "there is no parameter \"%s\"", name);

@@ -60,7 +60,7 @@ VBN_COLD static int look_around(vbn_context_t *ctx)
     return n;
 }
 
-static bool enter(vbn_context_t *ctx)
+bool vbn_progress_enter(vbn_context_t *ctx)
 {
     if (!ctx->opts.multithreaded) {
         if (atomic_load_explicit(&ctx->progressing, memory_order_relaxed))
@@ -71,17 +71,22 @@ static bool enter(vbn_context_t *ctx)
     return !atomic_exchange_explicit(&ctx->progressing, true, memory_order_acquire);
 }
 
+void vbn_progress_leave(vbn_context_t *ctx)
+{
+    atomic_store_explicit(&ctx->progressing, false, memory_order_release);
+}
+
 int vbn_progress(vbn_context_t *ctx)
 {
     int n;
 
-    if (!enter(ctx))
+    if (!vbn_progress_enter(ctx))
         return 0;
     vbn_lock(ctx);
     n = vbn_cqs_poll(ctx);
     if (vbn_unlikely(ctx->slow_work || ctx->polls_left-- == 0))
         n += look_around(ctx);
     vbn_unlock(ctx);
-    atomic_store_explicit(&ctx->progressing, false, memory_order_release);
+    vbn_progress_leave(ctx);
     return n;
 }

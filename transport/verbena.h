@@ -69,7 +69,8 @@ enum vbn_log_level { VBN_LOG_ERROR = 0, VBN_LOG_WARN = 1, VBN_LOG_INFO = 2, VBN_
  *
  * log             one line of text without a newline. NULL: errors and warnings go to stderr.
  * endpoint_error  EP ended with STATUS (VBN_ERR_PEER_LOST, _UNREACHABLE, _REFUSED, _VERSION,
- *                 _PROTOCOL); REASON names peer, device and cause. Called once an endpoint; every
+ *                 _PROTOCOL, _NO_MEMORY, or _CLOSED: the peer was closing when it was asked to
+ *                 connect); REASON names peer, device and cause. Called once an endpoint; every
  *                 put and get on it ends with STATUS, queued messages are dropped. May be NULL.
  * clock_ns        a monotonic clock in nanoseconds. NULL: CLOCK_MONOTONIC.
  * random          64 random bits. NULL: getrandom(2).
@@ -150,6 +151,13 @@ struct vbn_error {
 int vbn_options_set(struct vbn_options *opts, const char *name, const char *text,
                     struct vbn_error *err);
 
+/*
+ * Reads TEXT (decimal, or hexadecimal after 0x, with optional k/m/g) as a value of PARAM, which may
+ * be a host's own, of type VBN_PARAM_UINT. Returns 0 with *VALUE set, or VBN_ERR_INVALID as above.
+ */
+int vbn_param_number(const struct vbn_param *param, const char *text, uint64_t *value,
+                     struct vbn_error *err);
+
 /* --- context -------------------------------------------------------------------------------- */
 
 /*
@@ -163,8 +171,8 @@ int vbn_open(const struct vbn_options *opts, vbn_context_t **ctx, struct vbn_err
 /*
  * Closes every endpoint in good order (queued messages are delivered, peers are told), then frees
  * everything, CTX included. Blocks at most close_timeout_ms; what a peer did not take by then is
- * dropped. Puts and gets not finished end with VBN_ERR_CLOSED. All regions, messages and endpoints
- * of CTX become invalid. Returns 0, or VBN_ERR_TIMEOUT when something had to be dropped.
+ * dropped. Puts and gets not finished end with VBN_ERR_CLOSED. All regions (those left are
+ * deregistered), messages and endpoints of CTX become invalid. Returns 0, or VBN_ERR_TIMEOUT when something had to be dropped.
  */
 int vbn_close(vbn_context_t *ctx);
 
@@ -229,6 +237,7 @@ void vbn_counters(vbn_context_t *ctx, struct vbn_counters *counters);
  * VBN_ERR_INVALID: not an address. VBN_ERR_VERSION: no wire version in common. VBN_ERR_REFUSED:
  * another job's key. VBN_ERR_UNREACHABLE: no address family in common. *ERR (may be NULL) tells.
  * VBN_ERR_AGAIN: an endpoint of this peer was closed and is not over yet; progress and try again.
+ * VBN_ERR_CLOSED: after vbn_shutdown().
  */
 int vbn_endpoint_create(vbn_context_t *ctx, const void *addr, size_t addr_len, void *user,
                         vbn_endpoint_t **ep, struct vbn_error *err);

@@ -45,14 +45,20 @@ static unsigned current(const btl_verbena_component_t *component, const struct v
     return (unsigned)*(const uint64_t *)field;
 }
 
-/* Takes TEXT for NAME. The first refusal is kept, for the message that ends the process. */
+/* The first refusal is kept, for the message that ends the process. */
+static void refuse(btl_verbena_component_t *component, const struct vbn_error *error)
+{
+    if (component->bad_parameter.status == VBN_OK)
+        component->bad_parameter = *error;
+}
+
+/* Takes TEXT for NAME. */
 static void take(btl_verbena_component_t *component, const char *name, const char *text)
 {
     struct vbn_error error;
 
-    if (vbn_options_set(&component->options, name, text, &error) != VBN_OK &&
-        component->bad_parameter.status == VBN_OK)
-        component->bad_parameter = error;
+    if (vbn_options_set(&component->options, name, text, &error) != VBN_OK)
+        refuse(component, &error);
 }
 
 static int reader_count(mca_base_var_enum_t *self, int *count)
@@ -199,36 +205,53 @@ static const char *text_of(int index, const char *env_name, size_t value, char *
     return text;
 }
 
+/* Registers a limit of Open MPI's with our help, and reads the text it was given as PARAM does. */
+static int register_limit(btl_verbena_component_t *component, const struct vbn_param *param,
+                          size_t *storage)
+{
+    char help[256];
+
+    snprintf(help, sizeof(help), "%s. Valid values: %" PRIu64 " to %" PRIu64 " %s", param->help,
+             param->min, param->max, param->unit);
+    return register_one(component, param->name, help, MCA_BASE_VAR_TYPE_SIZE_T, NULL,
+                        OPAL_INFO_LVL_4, storage);
+}
+
+static void read_limit(btl_verbena_component_t *component, const struct vbn_param *param, int index,
+                       size_t *storage)
+{
+    char env_name[64], number[24];
+    struct vbn_error error;
+    uint64_t value = *storage;
+
+    snprintf(env_name, sizeof(env_name), "OMPI_MCA_btl_verbena_%s", param->name);
+    if (vbn_param_number(param, text_of(index, env_name, *storage, number, sizeof(number)), &value,
+                         &error) != VBN_OK)
+        refuse(component, &error);
+    *storage = (size_t)value;
+}
+
 static void register_host(btl_verbena_component_t *component)
 {
-    const struct vbn_param *eager = transport_param(EAGER_LIMIT);
+    struct vbn_param eager = *transport_param(EAGER_LIMIT), longest = eager;
     mca_btl_base_module_t *btl = &component->defaults;
-    char number[24], help[200];
-    int index;
+    int eager_index, longest_index;
 
-    host_defaults(btl, (size_t)eager->def);
-    snprintf(help, sizeof(help),
-             "Longest message, Open MPI's header included, that is sent without asking the "
-             "receiver; the same on all ranks. Valid values: %" PRIu64 " to %" PRIu64 " %s",
-             eager->min, eager->max, eager->unit);
-    /* First with our help; the next call finds it registered and keeps the help. */
-    index = register_one(component, EAGER_LIMIT, help, MCA_BASE_VAR_TYPE_SIZE_T, NULL,
-                         OPAL_INFO_LVL_4, &btl->btl_eager_limit);
+    eager.help = "Longest message, Open MPI's header included, that is sent without asking the "
+                 "receiver; the same on all ranks";
+    longest.name = "max_send_size";
+    longest.help = "Longest message at all, at least eager_limit; the same on all ranks";
+    host_defaults(btl, (size_t)eager.def);
+    /* First with our help; the base's call finds them registered and keeps the help. */
+    eager_index = register_limit(component, &eager, &btl->btl_eager_limit);
+    longest_index = register_limit(component, &longest, &btl->btl_max_send_size);
     mca_btl_base_param_register(&component->super.btl_version, btl);
 
-    take(component, EAGER_LIMIT,
-         text_of(index, "OMPI_MCA_btl_verbena_" EAGER_LIMIT, btl->btl_eager_limit, number,
-                 sizeof(number)));
-    if (btl->btl_max_send_size <= btl->btl_eager_limit) {
+    read_limit(component, &eager, eager_index, &btl->btl_eager_limit);
+    read_limit(component, &longest, longest_index, &btl->btl_max_send_size);
+    if (btl->btl_max_send_size < btl->btl_eager_limit)
         btl->btl_max_send_size = btl->btl_eager_limit;
-    } else if (btl->btl_max_send_size <= eager->max) {
-        component->options.eager_limit = btl->btl_max_send_size;
-    } else if (component->bad_parameter.status == VBN_OK) {
-        component->bad_parameter.status = VBN_ERR_INVALID;
-        snprintf(component->bad_parameter.text, sizeof(component->bad_parameter.text),
-                 "parameter max_send_size: %zu is more than %" PRIu64 " %s", btl->btl_max_send_size,
-                 eager->max, eager->unit);
-    }
+    component->options.eager_limit = btl->btl_max_send_size;
 }
 
 void btl_verbena_params_register(btl_verbena_component_t *component)

@@ -238,6 +238,9 @@ static void shutdown_counts_down(void **state)
     fabric_enter(side[0].rank);
     assert_int_equal(vbn_shutdown(side[0].ctx), 4); /* two endpoints, two connections */
     assert_int_equal(pair_send(0, 1, 20), VBN_ERR_CLOSED);
+    assert_int_equal(vbn_endpoint_create(side[0].ctx, side[1].addr, side[1].addr_len, NULL,
+                                         &(vbn_endpoint_t *){NULL}, NULL),
+                     VBN_ERR_CLOSED);
     pair_pass(50);
     fabric_enter(side[0].rank);
     assert_int_equal(vbn_shutdown(side[0].ctx), 0);
@@ -268,6 +271,41 @@ static void close_is_bounded_while_connecting(void **state)
     pair_pass(5);
     assert_int_equal(pair_close_side(0, &ns), VBN_ERR_TIMEOUT);
     assert_in_range(ns / UNIT_MS, 100, 110);
+}
+
+static unsigned depth, deepest, over;
+
+static void done_and_on(void *arg, vbn_endpoint_t *ep, int status)
+{
+    (void)ep;
+    assert_int_equal(status, VBN_ERR_CLOSED);
+    deepest = ++depth > deepest ? depth : deepest;
+    over++;
+    assert_int_equal(vbn_progress(arg), 0);
+    depth--;
+}
+
+/* A close that runs out of time ends the gets; one end's callback is not called inside another's. */
+static void ends_by_force_are_not_nested(void **state)
+{
+    static char here[64];
+    vbn_mem_t *mem;
+
+    (void)state;
+    depth = deepest = over = 0;
+    pair_open(2, 1, NULL, NULL, NULL);
+    assert_int_equal(pair_send(0, 1, 20), VBN_OK);
+    pair_until(pair_quiet, 1000);
+    fabric_node_power_off(side[1].node);
+    fabric_enter(side[0].rank);
+    assert_int_equal(
+        vbn_mem_register(side[0].ctx, here, sizeof(here), VBN_ACCESS_LOCAL_WRITE, &mem), VBN_OK);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(
+            vbn_get(side[0].to[1], here, mem, 4096, 1, 8, done_and_on, side[0].ctx), VBN_OK);
+    assert_int_equal(pair_close_side(0, NULL), VBN_ERR_TIMEOUT);
+    assert_int_equal(over, 3);
+    assert_int_equal(deepest, 1);
 }
 
 static void close_with_the_device_gone(void **state)
@@ -324,6 +362,7 @@ int main(void)
         T(shutdown_counts_down),
         T(messages_before_the_close_are_delivered),
         T(close_is_bounded_while_connecting),
+        T(ends_by_force_are_not_nested),
         T(close_with_the_device_gone),
         T(same_with_locks),
     };

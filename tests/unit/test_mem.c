@@ -100,6 +100,17 @@ static void errors_of_the_kernel(void **state)
     assert_int_equal(failing_with(0), VBN_ERR_NO_MEMORY);
 }
 
+/* The fixture looks for what is left. */
+static void close_ends_registrations(void **state)
+{
+    vbn_mem_t *mems[3];
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(vbn_mem_register(ctx, memory, 100, VBN_ACCESS_LOCAL, &mems[i]), VBN_OK);
+    vbn_mem_deregister(mems[1]);
+}
+
 static void locked_memory_limit(void **state)
 {
     (void)state;
@@ -138,6 +149,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(access_rights_on_iwarp, setup, teardown),
         cmocka_unit_test_setup_teardown(bad_arguments, setup, teardown),
         cmocka_unit_test_setup_teardown(errors_of_the_kernel, setup, teardown),
+        cmocka_unit_test_setup_teardown(close_ends_registrations, setup, teardown),
         cmocka_unit_test_setup_teardown(locked_memory_limit, setup, teardown),
         cmocka_unit_test_setup_teardown(bounds, setup, teardown),
     };

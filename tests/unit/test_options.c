@@ -89,7 +89,8 @@ static void numbers_are_read(void **state)
         const char *text;
         uint64_t value;
     } good[] = {{"1024", 1024},   {"4k", 4096},       {"4K", 4096},    {" 4096", 4096},
-                {"0x1000", 4096}, {"262144", 262144}, {"256k", 262144}};
+                {"0x1000", 4096}, {"262144", 262144}, {"256k", 262144},
+                {"01024", 1024},  {"0X400", 1024}};
 
     (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
@@ -109,6 +110,8 @@ static void bad_numbers_are_refused(void **state)
                                       "1023",
                                       "262145",
                                       "4kk",
+                                      "0x",
+                                      "0777",
                                       "4k ",
                                       "4t",
                                       "1e4",
