@@ -33,4 +33,5 @@ EXTRA_DIST += \
 	tests/mpi/repeat-jobs \
 	tests/mpi/run-hpcc \
 	tests/mpi/run-netpipe \
-	tests/mpi/run-suite
+	tests/mpi/run-suite \
+	tests/mpi/run-valgrind

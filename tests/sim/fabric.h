@@ -108,7 +108,8 @@ struct fabric_config {
     bool no_buffer_checks; /* do not checksum send buffers */
 
     /* reports */
-    bool quiet; /* a violation is recorded, nothing is printed */
+    bool quiet;   /* a violation is recorded, nothing is printed */
+    bool verbose; /* each event is printed on stderr as it happens */
 };
 
 /* A configuration with every fault at a moderate rate, drawn from the seed. */

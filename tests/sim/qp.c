@@ -378,4 +378,6 @@ void sim_qp_reclaim(struct sim_qp *qp)
     qp->tx_gen++;
     qp->ack_gen++;
     sim_qp_set_state(qp, IBV_QPS_RESET);
+    if (qp->iw_id) /* its stream ends with the process */
+        sim_iw_closed(qp->iw_id);
 }

@@ -306,6 +306,39 @@ static void killed_rank_hangs_up_and_leaks_nothing(void **state)
     assert_int_equal(fabric_destroy(), 0);
 }
 
+/* On iWARP the stream ends with its process, whether or not that process knew it was connected. */
+static void killed_rank_ends_its_streams(void **state)
+{
+    (void)state;
+    const struct fabric_node_attr iwarp = {.transport = FABRIC_IWARP};
+    for (int known = 0; known < 2; known++) {
+        fabric_create(1, NULL);
+        rig_open(&a, &iwarp, true);
+        rig_open(&b, &iwarp, true);
+        rig_resolve(&ab, &a, &b.addr);
+        rig_qp(&ab);
+        assert_int_equal(rig_request(&ab, "x", 1), 0);
+        struct rdma_cm_event *event = rig_event(&b, RDMA_CM_EVENT_CONNECT_REQUEST);
+        ba = (struct link){.rig = &b, .id = event->id};
+        rdma_ack_cm_event(event);
+        rig_qp(&ba);
+        struct rdma_conn_param param = {.qp_num = ba.qp->qp_num};
+        assert_int_equal(rdma_accept(ba.id, &param), 0);
+        rig_expect(&b, RDMA_CM_EVENT_ESTABLISHED);
+        if (known)
+            rig_expect(&a, RDMA_CM_EVENT_ESTABLISHED);
+        else
+            rig_settle(1000000);
+        fabric_rank_kill(a.rank);
+        rig_expect(&b, RDMA_CM_EVENT_DISCONNECTED);
+        rig_destroy(&ab);
+        rig_destroy(&ba);
+        rig_close(&b);
+        rig_close(&a);
+        assert_int_equal(fabric_destroy(), 0);
+    }
+}
+
 /* ---- the connection manager ---- */
 
 static void lost_cm_messages_cost_time(void **state)
@@ -582,6 +615,7 @@ int main(void)
         cmocka_unit_test(device_removed),
         cmocka_unit_test(powered_off_node_is_silent),
         cmocka_unit_test(killed_rank_hangs_up_and_leaks_nothing),
+        cmocka_unit_test(killed_rank_ends_its_streams),
         cmocka_unit_test(lost_cm_messages_cost_time),
         cmocka_unit_test(cm_gives_up_after_its_retries),
         cmocka_unit_test(events_come_twice),

@@ -55,24 +55,25 @@ static void hash_in(uint64_t x)
     hash ^= hash >> 32;
 }
 
-static struct entry *entry_new(enum sim_trace what, uint64_t a, uint64_t b, uint64_t c)
+static void entry_print(FILE *out, const struct entry *entry);
+
+static void entry_add(const struct entry *entry)
 {
-    struct entry *entry = &ring[written++ % TRACE_SLOTS];
-    *entry = (struct entry){
-        .at_ns = sim.now_ns, .a = a, .b = b, .c = c, .rank = sim.current, .what = what};
-    hash_in(sim.now_ns ^ ((uint64_t)what << 56) ^ ((uint64_t)(uint32_t)sim.current << 40));
-    hash_in(a ^ (b << 24) ^ (c << 44));
-    return entry;
+    ring[written++ % TRACE_SLOTS] = *entry;
+    hash_in(entry->at_ns ^ ((uint64_t)entry->what << 56) ^ ((uint64_t)(uint32_t)entry->rank << 40));
+    hash_in(entry->a ^ (entry->b << 24) ^ (entry->c << 44));
+    if (sim.config.verbose)
+        entry_print(stderr, entry);
 }
 
 void sim_trace(enum sim_trace what, uint64_t a, uint64_t b, uint64_t c)
 {
-    entry_new(what, a, b, c);
+    entry_add(&(struct entry){sim.now_ns, a, b, c, NULL, sim.current, what});
 }
 
 void fabric_trace_mark(const char *text, uint64_t a, uint64_t b)
 {
-    entry_new(SIM_T_MARK, a, b, 0)->text = text;
+    entry_add(&(struct entry){sim.now_ns, a, b, 0, text, sim.current, SIM_T_MARK});
 }
 
 uint64_t fabric_trace_hash(void)

@@ -186,6 +186,7 @@ bool world_open(struct world *world, const struct world_plan *plan)
     current = world;
     world->plan = *plan;
     draw_config(plan, &config);
+    config.verbose = plan->verbose;
     fabric_create(plan->seed, &config);
     world->count = plan->ranks ? plan->ranks : (int)between(2, 16);
     world->base_quantum_ns = between(300, 20000);
