@@ -34,4 +34,5 @@ EXTRA_DIST += \
 	tests/mpi/run-hpcc \
 	tests/mpi/run-netpipe \
 	tests/mpi/run-suite \
-	tests/mpi/run-valgrind
+	tests/mpi/run-valgrind \
+	tests/mpi/valgrind.supp
