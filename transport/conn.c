@@ -81,7 +81,8 @@ static bool prepare(struct vbn_conn *conn)
     conn->ctl = (struct vbn_ctl *)vbn_pool_get(&ctx->ctls);
     if (!conn->window || !conn->ctl) {
         conn->reason = VBN_REASON_BUSY;
-        vbn_conn_fail(conn, VBN_EV_CM_ERROR, "no receive buffers for another connection");
+        vbn_conn_fail(conn, VBN_EV_CM_ERROR,
+                      "no receive buffers for another connection; raise srq_depth");
         return false;
     }
     conn->ctl->wr.conn = conn;

@@ -2,30 +2,28 @@
 /*
  * Counted credits: pure arithmetic, no object but its own numbers.
  *
- * Operation. Each side grants the other so many receive buffers. A grant is told as the sum of all
- * buffers ever granted on the connection (16 bits, wrapping), so it may be repeated. Every message,
- * whatever its type, takes one. The last credit is kept for messages that carry only an
- * acknowledgement, so two sides that both wait for credits can always still give them.
+ * Operation. Each side grants the other so many receive buffers, more of them where they are used
+ * up quickly. A grant is told as the sum of all buffers ever granted on the connection (16 bits,
+ * wrapping), so it may be repeated. Every message, whatever its type, takes one. The last credit is
+ * kept for messages that carry only an acknowledgement, so two sides that both wait for credits can
+ * always still give them.
  * Errors. A peer that sends beyond its grant, or takes a grant back, breaks the protocol.
  */
 #ifndef VBN_FLOW_H
 #define VBN_FLOW_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "wire.h"
 
 struct vbn_flow {
     uint16_t tx_count, tx_grant; /* messages sent; the peer's grant */
     uint16_t rx_count, rx_told;  /* messages received; our grant as last told */
     uint16_t window;             /* receive buffers that we keep for the peer */
-    uint16_t peer_window;        /* the most the peer may grant beyond what we sent */
 };
 
 /* Both sides start from the grant in their private data. */
 static inline void vbn_flow_init(struct vbn_flow *f, uint16_t window, uint16_t peer_window)
 {
-    *f = (struct vbn_flow){
-        .tx_grant = peer_window, .rx_told = window, .window = window, .peer_window = peer_window};
+    *f = (struct vbn_flow){.tx_grant = peer_window, .rx_told = window, .window = window};
 }
 
 static inline uint16_t vbn_flow_credits(const struct vbn_flow *f)
@@ -56,7 +54,7 @@ static inline bool vbn_flow_received(struct vbn_flow *f, uint16_t grant)
 {
     if (f->rx_count == f->rx_told)
         return false; /* beyond what it was granted */
-    if ((uint16_t)(grant - f->tx_count) > f->peer_window ||
+    if ((uint16_t)(grant - f->tx_count) > VBN_WINDOW_MAX ||
         (uint16_t)(grant - f->tx_count) < vbn_flow_credits(f))
         return false;
     f->rx_count++;

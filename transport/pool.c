@@ -132,9 +132,18 @@ int vbn_pool_reserve(struct vbn_pool *pool, uint32_t count)
     return rc;
 }
 
+/* Doubles, so that slabs are few, but by no more than a huge page: buffers are pinned memory. */
+static uint32_t next_slab(const struct vbn_pool *pool)
+{
+    size_t page = HUGE_PAGE / (pool->buf_size ? pool->buf_size : pool->obj_size);
+    size_t count = vbn_min(pool->count, page);
+
+    return (uint32_t)vbn_min(vbn_max(count, SLAB_OBJS), pool->max - pool->count);
+}
+
 struct vbn_pool_obj *vbn_pool_get_grown(struct vbn_pool *pool)
 {
-    uint32_t count = (uint32_t)vbn_min(vbn_max(pool->count, SLAB_OBJS), pool->max - pool->count);
+    uint32_t count = next_slab(pool);
 
     while (count && pool_grow(pool, count) != VBN_OK)
         count /= 2; /* close to a limit, a smaller slab may still fit */

@@ -7,7 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
-#define REFILL 8u /* buffers posted at once, at least */
+#define REFILL       8u /* buffers posted at once, at least */
+#define WINDOW_START 8u /* of a new connection on the shared queue */
 
 /* --- refilling
  * -------------------------------------------------------------------------------------- */
@@ -89,8 +90,11 @@ static inline void after_message(struct vbn_conn *conn)
 
     if (!STAILQ_EMPTY(&ep->queue))
         vbn_tx_pump(ep);
-    if (vbn_flow_ack_due(&conn->flow))
+    if (vbn_flow_ack_due(&conn->flow)) {
+        if (conn->window < ctx->opts.window)
+            vbn_rx_widen(conn);
         vbn_tx_control(conn, VBN_WIRE_ACK);
+    }
     if (!conn->ack_listed && conn->told_next != ep->rx_next &&
         conn->state == VBN_CONN_ESTABLISHED) {
         conn->ack_listed = true;
@@ -174,28 +178,72 @@ static void rx_done(struct vbn_comp *comp, const struct ibv_wc *wc)
 /* --- windows
  * --------------------------------------------------------------------------------------------- */
 
+/* Buffers of the shared queue that are not spoken for. */
+static uint32_t unspoken(const struct vbn_rx *rx)
+{
+    uint32_t spoken = rx->granted + VBN_RX_SLACK;
+
+    return spoken < rx->max ? rx->max - spoken : 0;
+}
+
+/* Buffers for all that was granted, as far as the queue reaches, and memory. */
+static bool fill_shared(vbn_context_t *ctx)
+{
+    struct vbn_rx *rx = &ctx->rx;
+    uint32_t want = (uint32_t)vbn_min(rx->granted + VBN_RX_SLACK, rx->max);
+
+    if (rq_fill(ctx, &rx->shared, want))
+        return false;
+    if (rx->shared.target >= want)
+        return true;
+    rx->max = rx->shared.target;
+    return !ctx->device.iwarp;
+}
+
+static uint16_t grant_own(const vbn_context_t *ctx)
+{
+    const struct vbn_pool *pool = &ctx->rx.pool;
+    uint32_t free = pool->free_count + pool->max - pool->count;
+    uint32_t window = free > VBN_RX_SLACK ? (free - VBN_RX_SLACK) / 4 : 0;
+
+    window = (uint32_t)vbn_min(window, ctx->opts.window);
+    return window < VBN_WINDOW_MIN ? 0 : (uint16_t)window;
+}
+
 uint16_t vbn_rx_grant(vbn_context_t *ctx)
 {
     struct vbn_rx *rx = &ctx->rx;
-    uint32_t window = (uint32_t)ctx->opts.window, free;
+    uint32_t window = (uint32_t)vbn_min(vbn_min(ctx->opts.window, WINDOW_START), unspoken(rx) / 4);
 
-    if (!rx->shared.srq) {
-        free = rx->pool.free_count + rx->pool.max - rx->pool.count;
-        window = (uint32_t)vbn_min(window, free > VBN_RX_SLACK ? (free - VBN_RX_SLACK) / 4 : 0);
-        return window < VBN_WINDOW_MIN ? 0 : (uint16_t)window;
-    }
-    /* A quarter of what is left, so that the sum stays within the queue however many come. */
-    window = (uint32_t)vbn_min(window, (rx->max - VBN_RX_SLACK - rx->granted) / 4);
+    if (!rx->shared.srq)
+        return grant_own(ctx);
     window = (uint32_t)vbn_max(window, VBN_WINDOW_MIN);
-    if (rx->granted + window > rx->max - VBN_RX_SLACK)
+    if (window > unspoken(rx) && ctx->device.iwarp)
         return 0;
     rx->granted += window;
-    if (rq_fill(ctx, &rx->shared, rx->granted + VBN_RX_SLACK) ||
-        rx->shared.target < rx->granted + VBN_RX_SLACK) {
+    if (!fill_shared(ctx)) {
         rx->granted -= window;
         return 0;
     }
     return (uint16_t)window;
+}
+
+VBN_COLD void vbn_rx_widen(struct vbn_conn *conn)
+{
+    vbn_context_t *ctx = conn->ctx;
+    struct vbn_rx *rx = &ctx->rx;
+    uint32_t more = (uint32_t)vbn_min(conn->window, ctx->opts.window - conn->window);
+
+    more = (uint32_t)vbn_min(more, unspoken(rx) / 4);
+    if (!rx->shared.srq || !more)
+        return;
+    rx->granted += more;
+    if (!fill_shared(ctx)) {
+        rx->granted -= more;
+        return;
+    }
+    conn->window = (uint16_t)(conn->window + more);
+    conn->flow.window = conn->window;
 }
 
 void vbn_rx_ungrant(vbn_context_t *ctx, uint16_t window)

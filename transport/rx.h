@@ -36,7 +36,8 @@ struct vbn_rq {
 struct vbn_rx {
     struct vbn_pool pool;
     struct vbn_rq shared; /* srq NULL: the device has none, or it is not wanted */
-    uint32_t granted;     /* sum of the windows of all connections on the shared queue */
+    uint32_t granted;     /* sum of the windows of all connections on the shared queue; the part of
+                             it beyond `max` has no buffers */
     uint32_t max;         /* buffers of the shared queue at most */
 };
 
@@ -49,9 +50,17 @@ void vbn_rx_fini(vbn_context_t *ctx);
 /*
  * Reserves receive buffers for a new connection: a window of at least VBN_WINDOW_MIN that the peer
  * can be granted, or 0 where memory is short. Give back by vbn_rx_ungrant().
+ *
+ * On the shared queue a window starts small, for most peers say little, and grows with its use by
+ * vbn_rx_widen(). Once the queue is spoken for, newcomers get the smallest window all the same: a
+ * message may then find no buffer and is sent again by the device (RNR). iWARP has no such thing,
+ * and there a newcomer is refused.
  */
 uint16_t vbn_rx_grant(vbn_context_t *ctx);
 void vbn_rx_ungrant(vbn_context_t *ctx, uint16_t window);
+
+/* CONN's peer uses its window up: doubles it, as far as `window` and a fair share allow. */
+void vbn_rx_widen(struct vbn_conn *conn);
 
 /* Fills the own receive queue of CONN's new queue pair for its window; not for shared ones. */
 int vbn_rx_attach(struct vbn_conn *conn);

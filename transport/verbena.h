@@ -172,7 +172,8 @@ int vbn_open(const struct vbn_options *opts, vbn_context_t **ctx, struct vbn_err
  * Closes every endpoint in good order (queued messages are delivered, peers are told), then frees
  * everything, CTX included. Blocks at most close_timeout_ms; what a peer did not take by then is
  * dropped. Puts and gets not finished end with VBN_ERR_CLOSED. All regions (those left are
- * deregistered), messages and endpoints of CTX become invalid. Returns 0, or VBN_ERR_TIMEOUT when something had to be dropped.
+ * deregistered), messages and endpoints of CTX become invalid. Returns 0, or VBN_ERR_TIMEOUT when
+ * something had to be dropped.
  */
 int vbn_close(vbn_context_t *ctx);
 

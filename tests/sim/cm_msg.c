@@ -41,6 +41,7 @@ void sim_cm_send(struct sim_id *from, enum sim_cm_kind kind, struct sim_cm_msg *
     msg->to = kind == SIM_MSG_REQ ? NULL : from->peer;
     msg->from_node = from->node;
     msg->to_node = from->remote_node;
+    sim_garble(msg->from_node, msg->data, msg->data_len);
     sim_trace(SIM_T_CM_SEND, from->obj.number, kind, (uint64_t)msg->to_node->number);
     uint64_t at_ns = sim.now_ns + sim_latency() + sim_below(sim.config.cm_jitter_ns);
     if (kind == SIM_MSG_RTU && sim_chance(sim.config.early_data_ppm)) {
@@ -94,7 +95,9 @@ static void msg_give_up(struct sim_cm_msg *msg)
 
 static void msg_lost(struct sim_cm_msg *msg)
 {
-    bool sender_is_gone = msg->from && msg->from->obj.magic != SIM_ALIVE;
+    /* iWARP's messages are TCP's: its kernel sends them again, whatever became of the id. */
+    bool sender_is_gone = msg->from && msg->from->obj.magic != SIM_ALIVE &&
+                          !(msg->kind == SIM_MSG_DREQ && sim_node_is_iwarp(msg->from_node));
     sim_trace(SIM_T_CM_LOST, msg->from ? msg->from->obj.number : 0, msg->kind, msg->tries);
     if (msg->tries++ < cm_retries() && !sender_is_gone) {
         sim_after(cm_timeout_ns(), msg_arrive, msg, 0);

@@ -156,6 +156,11 @@ void fabric_rank_kill(int rank);
 void fabric_qp_fail(uint32_t qp_num); /* to the error state, as by a fatal local error */
 void fabric_path_set(int from_node, int to_node, bool up); /* one direction; data and CM */
 
+/* From now on some of what the node sends, at this rate, has one byte changed: of the first 16 of a
+ * SEND, or of private data. So speaks a peer that is broken or means harm; the fabric itself, as
+ * any RC transport, never does this. */
+void fabric_node_garble(int node, uint32_t ppm);
+
 /* ---- failing the Nth call ---- */
 enum fabric_fail_class { FABRIC_FAIL_ALLOC = 1, FABRIC_FAIL_VERBS = 2, FABRIC_FAIL_CM = 4 };
 /* From now on count calls of these classes by the entered rank; the nth (from 1) fails once.
@@ -165,6 +170,10 @@ void fabric_fail_arm(unsigned classes, unsigned nth);
 unsigned fabric_fail_disarm(void);
 bool fabric_fail_fired(void);
 const char *fabric_fail_what(void); /* the call that was made to fail, or NULL */
+
+/* What the program holds now, the fabric's own memory not counted: allocations and mappings, where
+ * it is linked with the wrappers. */
+uint64_t fabric_alloc_bytes(void);
 
 /* ---- verdict ---- */
 int fabric_violations(void);

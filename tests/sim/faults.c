@@ -100,6 +100,19 @@ void fabric_device_remove(int number)
     ids_removed(node);
 }
 
+void fabric_node_garble(int number, uint32_t ppm)
+{
+    sim.nodes[number]->garble_ppm = ppm;
+}
+
+void sim_garble(const struct sim_node *from, uint8_t *bytes, uint64_t len)
+{
+    if (len == 0 || !sim_chance(from->garble_ppm))
+        return;
+    sim.counters.faults++;
+    bytes[sim_below(len)] ^= (uint8_t)(1 + sim_below(255));
+}
+
 /* ---- ranks ---- */
 
 void fabric_rank_kill(int number)

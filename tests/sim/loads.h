@@ -9,10 +9,13 @@ struct load {
     const char *name;
     void (*run)(struct world *world);
     void (*end)(struct world *world); /* after all contexts are closed */
+    bool by_name;                     /* run only where asked for */
 };
 
 void load_random(struct world *world);
 void load_random_end(struct world *world);
+void load_crowd(struct world *world);
+void load_crowd_end(struct world *world);
 void load_storm(struct world *world);
 void load_storm_end(struct world *world);
 

@@ -48,7 +48,9 @@ void *sim_regrow(void *old, size_t bytes)
 
 void sim_release(void *ptr)
 {
+    is_inside = true;
     free(ptr);
+    is_inside = false;
 }
 
 bool sim_pool_is_inside(void)

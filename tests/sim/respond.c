@@ -6,6 +6,8 @@
  */
 #include "sim.h"
 
+enum { GARBLE_BYTES = 16 };
+
 static bool needs_receive(const struct sim_wqe *wqe)
 {
     return wqe->opcode == IBV_WR_SEND || wqe->opcode == IBV_WR_SEND_WITH_IMM ||
@@ -94,7 +96,18 @@ static void report_remote(const struct sim_qp *qp, const struct sim_wqe *wqe, co
                   qp->qp.qp_num, wqe->opcode, wqe->rkey, wqe->length, fault);
 }
 
-static enum sim_answer receive(struct sim_qp *qp, struct sim_wqe *wqe, enum ibv_wc_status *status)
+/* What a receiver's own checks are for: see fabric_node_garble(). */
+static void garble(const struct sim_node *from, const struct sim_rwqe *rwqe, uint64_t len)
+{
+    const struct ibv_sge *head = &rwqe->sge[0];
+    if (rwqe->num_sge == 0)
+        return;
+    len = len < head->length ? len : head->length;
+    sim_garble(from, (uint8_t *)(uintptr_t)head->addr, len < GARBLE_BYTES ? len : GARBLE_BYTES);
+}
+
+static enum sim_answer receive(struct sim_qp *qp, const struct sim_qp *requester,
+                               struct sim_wqe *wqe, enum ibv_wc_status *status)
 {
     struct sim_rwqe *rwqe = take_receive(qp);
     if (wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
@@ -123,6 +136,8 @@ static enum sim_answer receive(struct sim_qp *qp, struct sim_wqe *wqe, enum ibv_
         return refuse(qp, wqe, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR, status);
     }
     sim_sge_copy(rwqe->sge, rwqe->num_sge, wqe->sge, wqe->num_sge, wqe->length);
+    if (requester)
+        garble(requester->node, rwqe, wqe->length);
     sim_push_recv(qp, rwqe, wqe, IBV_WC_SUCCESS);
     return SIM_ANSWER_ACK;
 }
@@ -182,7 +197,7 @@ enum sim_answer sim_respond(struct sim_qp *qp, const struct sim_qp *requester, s
         execute_atomic(wqe);
     enum sim_answer answer = SIM_ANSWER_ACK;
     if (needs_receive(wqe))
-        answer = receive(qp, wqe, status);
+        answer = receive(qp, requester, wqe, status);
     if (answer == SIM_ANSWER_ACK) {
         qp->rx_seq = (qp->rx_seq + 1) & SIM_PSN_MASK;
         sim.counters.messages++;

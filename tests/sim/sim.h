@@ -278,6 +278,7 @@ struct sim_node {
     struct sim_context *contexts;
     struct sim_id *bound;
     uint32_t flap_gen;
+    uint32_t garble_ppm; /* of what it sends, see fabric_node_garble() */
     struct ibv_device device;
 };
 
@@ -343,6 +344,8 @@ void sim_rng_init(uint64_t seed);
 uint64_t sim_rand(void);
 uint64_t sim_below(uint64_t bound); /* 0 for bound 0 */
 bool sim_chance(uint32_t ppm);      /* draws nothing for 0 */
+/* What a hostile node sends, with a byte changed now and then. */
+void sim_garble(const struct sim_node *from, uint8_t *bytes, uint64_t len);
 void sim_at(uint64_t at_ns, sim_run_fn *run, void *obj, uint64_t arg);
 void sim_after(uint64_t delay_ns, sim_run_fn *run, void *obj, uint64_t arg);
 uint64_t sim_latency(void); /* a message's way, jitter included */

@@ -33,7 +33,7 @@ tests_sim_libfabric_sim_la_SOURCES = \
 
 # Link flags of programs whose allocations are made to fail.
 SIM_WRAP = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=posix_memalign \
-	-Wl,--wrap=aligned_alloc,--wrap=mmap
+	-Wl,--wrap=aligned_alloc,--wrap=free,--wrap=mmap,--wrap=munmap
 
 if HAVE_CMOCKA
 VBN_SIM_TESTS = tests/sim/test_fabric tests/sim/test_misuse tests/sim/test_faults
@@ -50,6 +50,7 @@ tests_sim_test_faults_LDADD = tests/sim/libfabric_sim.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/sim/simulate
 tests_sim_simulate_SOURCES = \
+	tests/sim/load_crowd.c \
 	tests/sim/load_random.c \
 	tests/sim/load_storm.c \
 	tests/sim/loads.h \

@@ -3,12 +3,13 @@
  * Runs workloads over the transport on the simulated fabric, a run a seed.
  *
  *     simulate [--seeds A..B] [--ranks N] [--jobs N] [--load NAME] [--calm] [--iwarp]
- *              [--verbose] [--twice] [--defaults [--no-srq]]
+ *              [--verbose] [--twice] [--first] [--defaults [--no-srq]]
  *
  * --seeds A runs one, A.. does not stop. --calm: no faults, timing alone varies. --twice: each
- * seed two times, whose traces must agree. --defaults: the transport's own options rather than
- * drawn ones, on ordinary devices. A failing run prints its seed, the reason and the
- * trace; the exit status is then 1. Jobs are processes that share the seeds out evenly.
+ * seed two times, whose traces must agree. --first: stops at the first failing seed (of each job).
+ * --defaults: the transport's own options rather than drawn ones, on ordinary devices. A failing
+ * run prints its seed, the reason and the trace; the exit status is then 1. Jobs are processes that
+ * share the seeds out evenly.
  */
 #include "loads.h"
 
@@ -20,8 +21,9 @@
 #include <unistd.h>
 
 static const struct load loads[] = {
-    {"random", load_random, load_random_end},
-    {"storm", load_storm, load_storm_end},
+    {"random", load_random, load_random_end, false},
+    {"storm", load_storm, load_storm_end, false},
+    {"crowd", load_crowd, load_crowd_end, true},
 };
 
 enum { LOADS = sizeof(loads) / sizeof(loads[0]), JOBS_MAX = 256 };
@@ -35,7 +37,7 @@ struct request {
     uint64_t first, last;
     int ranks, jobs;
     const char *load;
-    bool calm, verbose, iwarp, twice, defaults, no_srq;
+    bool calm, verbose, iwarp, twice, defaults, no_srq, first_failure;
 };
 
 static void plan_make(const struct request *request, uint64_t seed, struct world_plan *plan)
@@ -44,6 +46,7 @@ static void plan_make(const struct request *request, uint64_t seed, struct world
                                 .ranks = request->ranks,
                                 .faults = !request->calm && seed % 4 != 0,
                                 .kills = !request->calm && seed % 4 == 3,
+                                .hostile = !request->calm && seed % 9 == 4,
                                 .verbose = request->verbose,
                                 .defaults = request->defaults,
                                 .no_srq = request->no_srq,
@@ -134,17 +137,13 @@ static bool run_seed(const struct request *request, const struct load *load, uin
 
 static bool parse(int argc, char **argv, struct request *request)
 {
-    static const struct option options[] = {{"seeds", required_argument, NULL, 's'},
-                                            {"ranks", required_argument, NULL, 'r'},
-                                            {"jobs", required_argument, NULL, 'j'},
-                                            {"load", required_argument, NULL, 'l'},
-                                            {"calm", no_argument, NULL, 'c'},
-                                            {"verbose", no_argument, NULL, 'v'},
-                                            {"iwarp", no_argument, NULL, 'i'},
-                                            {"twice", no_argument, NULL, 't'},
-                                            {"defaults", no_argument, NULL, 'd'},
-                                            {"no-srq", no_argument, NULL, 'n'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"seeds", required_argument, NULL, 's'}, {"ranks", required_argument, NULL, 'r'},
+        {"jobs", required_argument, NULL, 'j'},  {"load", required_argument, NULL, 'l'},
+        {"calm", no_argument, NULL, 'c'},        {"verbose", no_argument, NULL, 'v'},
+        {"iwarp", no_argument, NULL, 'i'},       {"twice", no_argument, NULL, 't'},
+        {"first", no_argument, NULL, 'f'},       {"defaults", no_argument, NULL, 'd'},
+        {"no-srq", no_argument, NULL, 'n'},      {NULL, 0, NULL, 0}};
     *request = (struct request){.first = 1, .last = 100, .jobs = 1};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         char *end = NULL;
@@ -168,6 +167,8 @@ static bool parse(int argc, char **argv, struct request *request)
             request->defaults = true;
         } else if (option == 'n') {
             request->no_srq = true;
+        } else if (option == 'f') {
+            request->first_failure = true;
         } else if (option == 't') {
             request->twice = true;
         } else {
@@ -180,10 +181,11 @@ static bool parse(int argc, char **argv, struct request *request)
 
 static void run_share(const struct request *request, int job, struct totals *totals)
 {
-    for (uint64_t seed = request->first + (uint64_t)job; seed <= request->last;
+    for (uint64_t seed = request->first + (uint64_t)job;
+         seed <= request->last && !(request->first_failure && totals->failures);
          seed += (uint64_t)request->jobs)
         for (int i = 0; i < LOADS; i++)
-            if (!request->load || strcmp(request->load, loads[i].name) == 0)
+            if (request->load ? strcmp(request->load, loads[i].name) == 0 : !loads[i].by_name)
                 run_seed(request, &loads[i], seed, totals);
 }
 
@@ -241,7 +243,8 @@ int main(int argc, char **argv)
     struct totals totals = {0};
     if (!parse(argc, argv, &request)) {
         fprintf(stderr, "usage: simulate [--seeds A..B] [--ranks N] [--jobs N] [--load NAME] "
-                        "[--calm] [--iwarp] [--verbose] [--twice] [--defaults [--no-srq]]\n");
+                        "[--calm] [--iwarp] [--verbose] [--twice] [--first] "
+                        "[--defaults [--no-srq]]\n");
         return 2;
     }
     crashes_watch();

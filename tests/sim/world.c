@@ -58,6 +58,11 @@ static void log_line(void *arg, enum vbn_log_level level, const char *text)
                 rank->number, levels[level], text);
 }
 
+bool world_is_sound(const struct world *world)
+{
+    return !world->plan.faults && !world->plan.kills && !world->plan.hostile;
+}
+
 struct world_rank *world_rank_of(void *callback_arg)
 {
     return callback_arg;
@@ -311,7 +316,7 @@ void world_rank_close(struct world *world, struct world_rank *rank)
     if (took_ms > rank->options.close_timeout_ms + 1000)
         world_fail(world, "rank %d: vbn_close() took %llu ms", rank->number,
                    (unsigned long long)took_ms);
-    if (rank->close_late && !rank->is_dead && !world->plan.faults && !world->plan.kills)
+    if (rank->close_late && !rank->is_dead && world_is_sound(world))
         world_fail(world, "rank %d: vbn_close() dropped something without a fault", rank->number);
 }
 

@@ -15,9 +15,10 @@ enum { WORLD_RANKS_MAX = 1024 };
 /* What one run is made of. */
 struct world_plan {
     uint64_t seed;
-    int ranks;   /* 0: drawn, 2 to 16 */
-    bool faults; /* a configuration drawn by fabric_config_random(); else only timing varies */
-    bool kills;  /* ranks may be killed or stop */
+    int ranks;    /* 0: drawn, 2 to 16 */
+    bool faults;  /* a configuration drawn by fabric_config_random(); else only timing varies */
+    bool kills;   /* ranks may be killed or stop */
+    bool hostile; /* a node garbles what it sends, if the workload knows how to take it */
     bool verbose;
     bool defaults; /* the transport's own options and an ordinary device, not drawn ones */
     bool no_srq;   /* with defaults: a device without shared receive queues */
@@ -48,6 +49,9 @@ struct world {
     /* The workload's error callback: RANK's endpoint EP ended. */
     void (*endpoint_error)(struct world_rank *rank, vbn_endpoint_t *ep, int status);
 };
+
+/* Neither faults nor deaths nor a hostile node: everything must succeed. */
+bool world_is_sound(const struct world *world);
 
 struct world_rank *world_rank_of(void *callback_arg);
 

@@ -185,7 +185,7 @@ struct vbn_wire_hdr lone_hdr(const struct vbn_conn *conn, uint8_t type)
 {
     return (struct vbn_wire_hdr){
         .type = type,
-        .credits = (uint16_t)(conn->flow.tx_count + conn->flow.peer_window),
+        .credits = (uint16_t)(conn->flow.tx_count + lone_credits),
         .seq = conn->ep->rx_next,
         .ack = conn->ep->tx_next,
     };

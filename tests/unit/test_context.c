@@ -285,7 +285,8 @@ static void done_and_on(void *arg, vbn_endpoint_t *ep, int status)
     depth--;
 }
 
-/* A close that runs out of time ends the gets; one end's callback is not called inside another's. */
+/* A close that runs out of time ends the gets; one end's callback is not called inside another's.
+ */
 static void ends_by_force_are_not_nested(void **state)
 {
     static char here[64];
@@ -301,8 +302,8 @@ static void ends_by_force_are_not_nested(void **state)
     assert_int_equal(
         vbn_mem_register(side[0].ctx, here, sizeof(here), VBN_ACCESS_LOCAL_WRITE, &mem), VBN_OK);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(
-            vbn_get(side[0].to[1], here, mem, 4096, 1, 8, done_and_on, side[0].ctx), VBN_OK);
+        assert_int_equal(vbn_get(side[0].to[1], here, mem, 4096, 1, 8, done_and_on, side[0].ctx),
+                         VBN_OK);
     assert_int_equal(pair_close_side(0, NULL), VBN_ERR_TIMEOUT);
     assert_int_equal(over, 3);
     assert_int_equal(deepest, 1);

@@ -176,6 +176,20 @@ static void registration_fails(void **state)
 }
 
 /* Close to the limit of locked memory a smaller slab may still fit. */
+/* A pool of large buffers does not pin twice what is asked of it. */
+static void slabs_stay_within_a_huge_page(void **state)
+{
+    const size_t buf_len = 8208;
+    unsigned got = 0;
+
+    (void)state;
+    make(buf_len, 4096);
+    while (got < 1100 && vbn_pool_get(&pool))
+        got++;
+    assert_int_equal(got, 1100);
+    assert_true(pool.count * buf_len <= 1100 * buf_len + (2u << 20));
+}
+
 static void growth_shrinks_to_what_fits(void **state)
 {
     unsigned got = 0;
@@ -246,6 +260,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(reserve_makes_what_is_missing, setup, teardown),
         cmocka_unit_test_setup_teardown(each_slab_is_registered_whole, setup, teardown),
         cmocka_unit_test_setup_teardown(registration_fails, setup, teardown),
+        cmocka_unit_test_setup_teardown(slabs_stay_within_a_huge_page, setup, teardown),
         cmocka_unit_test_setup_teardown(growth_shrinks_to_what_fits, setup, teardown),
         cmocka_unit_test_setup_teardown(growth_gives_up_in_the_end, setup, teardown),
         cmocka_unit_test_setup_teardown(memory_fails_at_each_step, setup, teardown),

@@ -214,7 +214,7 @@ static void out_of_order(void **state)
 
 static void credits_broken(void **state)
 {
-    static const uint16_t grant[] = {17, 15, 0, 0x8000};
+    static const uint16_t grant[] = {VBN_WINDOW_MAX + 1, 15, 0, 0x8000};
 
     (void)state;
     for (unsigned i = 0; i < 4; i++) {
@@ -231,6 +231,64 @@ static void credits_broken(void **state)
     }
 }
 
+/* A peer that uses its window up gets twice the window, until the option's; each grant is told. */
+static void window_grows_with_use(void **state)
+{
+    struct vbn_wire_hdr hdr;
+
+    (void)state;
+    assert_int_equal(conn->window, 8);
+    for (int i = 0; i < 4; i++)
+        lone_am(conn, 5, "x", 1);
+    assert_int_equal(conn->window, 16);
+    assert_int_equal(ctx->rx.granted, 16);
+    assert_true(fake_srq_posted(ctx->rx.shared.srq) >= 16);
+    lone_send_at(conn, lone_sent(conn) - 1, &hdr);
+    assert_int_equal(hdr.type, VBN_WIRE_ACK);
+    assert_int_equal(hdr.credits, 4 + 16);
+    for (int i = 0; i < 40; i++) {
+        lone_complete(conn);
+        lone_am(conn, 5, "x", 1);
+    }
+    assert_int_equal(conn->window, 16);
+    assert_int_equal(ctx->rx.granted, 16);
+}
+
+static void window_of_an_idle_peer_stays(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 40; i++) { /* the answers carry the credits */
+        lone_am(conn, 5, "x", 1);
+        assert_int_equal(vbn_am_send(ep, 1, NULL, 0), VBN_OK);
+        lone_complete(conn);
+        lone_ack(conn);
+    }
+    assert_int_equal(conn->window, 8);
+}
+
+static void window_grows_no_further_than_the_queue(void **state)
+{
+    (void)state;
+    ctx->rx.max = ctx->rx.granted + VBN_RX_SLACK + 6;
+    for (int i = 0; i < 4; i++)
+        lone_am(conn, 5, "x", 1);
+    assert_int_equal(conn->window, 9); /* a quarter of what is left, and there are others */
+    assert_int_equal(ctx->rx.granted, 9);
+}
+
+/* Without memory for more the window stays what it is, and the queue is as long as it got. */
+static void window_without_memory(void **state)
+{
+    (void)state;
+    ctx->rx.pool.max = ctx->rx.pool.count;
+    while (ctx->rx.pool.free_count)
+        vbn_pool_get(&ctx->rx.pool);
+    for (int i = 0; i < 4; i++)
+        lone_am(conn, 5, "x", 1);
+    assert_int_equal(ctx->rx.max, ctx->rx.shared.target);
+    assert_int_equal(unit.failures, 0);
+}
+
 static void more_than_was_granted(void **state)
 {
     unsigned taken = 0;
@@ -243,8 +301,8 @@ static void more_than_was_granted(void **state)
         taken++;
     }
     conn->ctl->busy = false;
-    assert_int_equal(taken, 17);
-    assert_int_equal(got.calls, 16);
+    assert_int_equal(taken, 9);
+    assert_int_equal(got.calls, 8);
     assert_int_equal(unit.failed[0].status, VBN_ERR_PROTOCOL);
 }
 
@@ -292,15 +350,15 @@ static void told_at_half_the_window(void **state)
     struct vbn_wire_hdr hdr;
 
     (void)state;
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < 3; i++)
         lone_am(conn, 5, "x", 1);
     assert_int_equal(lone_sent(conn), 0);
     lone_am(conn, 5, "x", 1);
     assert_int_equal(lone_sent(conn), 1);
     lone_send_at(conn, 0, &hdr);
     assert_int_equal(hdr.type, VBN_WIRE_ACK);
-    assert_int_equal(hdr.ack, 8);
-    assert_int_equal(hdr.credits, 16 + 8);
+    assert_int_equal(hdr.ack, 4);
+    assert_int_equal(hdr.credits, 16 + 4); /* and a wider window */
     assert_int_equal(hdr.seq, 0);
     assert_int_equal(ctx->counters.acks_sent, 1);
 }
@@ -394,11 +452,11 @@ static void credits_of_acknowledgements_come_back(void **state)
 static void queue_never_below_what_was_granted(void **state)
 {
     (void)state;
-    assert_true(fake_srq_posted(ctx->rx.shared.srq) >= 16 + VBN_RX_SLACK);
+    assert_true(fake_srq_posted(ctx->rx.shared.srq) >= conn->window + VBN_RX_SLACK);
     for (int i = 0; i < 300; i++) {
         lone_am(conn, 5, "x", 1);
         lone_complete(conn);
-        assert_true(fake_srq_posted(ctx->rx.shared.srq) > 16);
+        assert_true(fake_srq_posted(ctx->rx.shared.srq) > conn->window);
     }
     assert_int_equal(got.calls, 300);
     assert_int_equal(fake_srq_posted(ctx->rx.shared.srq) + ctx->rx.shared.chain_len,
@@ -419,9 +477,14 @@ static void refills_in_lists(void **state)
 
 static void refill_that_fails(void **state)
 {
-    uint32_t target = ctx->rx.shared.target;
+    uint32_t target;
 
     (void)state;
+    while (conn->window < 16 || ctx->rx.shared.chain_len) {
+        lone_am(conn, 5, "x", 1);
+        lone_complete(conn);
+    }
+    target = ctx->rx.shared.target;
     fake_recv_taken(3);
     fake_fail(FAKE_POST_RECV, 1, ENOMEM);
     for (int i = 0; i < 8; i++)
@@ -539,6 +602,10 @@ int main(void)
         T(out_of_order),
         T(credits_broken),
         T(more_than_was_granted),
+        T(window_grows_with_use),
+        T(window_of_an_idle_peer_stays),
+        T(window_grows_no_further_than_the_queue),
+        T(window_without_memory),
         T(ack_of_what_was_not_sent),
         T(sequence_wraps),
         T(receive_that_fails),
