@@ -59,8 +59,8 @@ static bool iwarp_qp_exists(const struct sim_id *id, uint32_t qp_num)
 int rdma_connect(struct rdma_cm_id *ibv, struct rdma_conn_param *param)
 {
     struct sim_id *id = sim_id_of(ibv, "rdma_connect");
-    if (!id || !param || id->state != SIM_ID_ROUTE_RESOLVED ||
-        param_check(id, param, REQ_USER_BYTES))
+    if (!id || !param || !sim_id_has_device(id, "rdma_connect") ||
+        id->state != SIM_ID_ROUTE_RESOLVED || param_check(id, param, REQ_USER_BYTES))
         return sim_err(EINVAL);
     if (sim_rank_is_dead(sim.current) || sim_fails(FABRIC_FAIL_CM, "rdma_connect"))
         return sim_err(ENOMEM);
@@ -109,7 +109,7 @@ static int accept_check(const struct sim_id *id, const struct rdma_conn_param *p
 int rdma_accept(struct rdma_cm_id *ibv, struct rdma_conn_param *param)
 {
     struct sim_id *id = sim_id_of(ibv, "rdma_accept");
-    if (!id || !param)
+    if (!id || !param || !sim_id_has_device(id, "rdma_accept"))
         return sim_err(EINVAL);
     if (sim_rank_is_dead(sim.current))
         return sim_err(EIO);

@@ -39,11 +39,15 @@ void sim_id_port_set(struct sockaddr_storage *addr, uint16_t port)
         ((struct sockaddr_in6 *)addr)->sin6_port = htons(port);
 }
 
+/* To the kernel's CM the loopback address is another word for any (cma_any_addr). */
 bool sim_addr_is_any(const struct sockaddr *addr)
 {
-    if (addr->sa_family == AF_INET)
-        return ((const struct sockaddr_in *)(const void *)addr)->sin_addr.s_addr == INADDR_ANY;
-    return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr);
+    if (addr->sa_family == AF_INET) {
+        uint32_t in = ntohl(((const struct sockaddr_in *)(const void *)addr)->sin_addr.s_addr);
+        return in == INADDR_ANY || in >> 24 == 127;
+    }
+    const struct in6_addr *in6 = &((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr;
+    return IN6_IS_ADDR_UNSPECIFIED(in6) || IN6_IS_ADDR_LOOPBACK(in6);
 }
 
 __be16 rdma_get_src_port(struct rdma_cm_id *id)
@@ -144,6 +148,14 @@ int sim_id_attach(struct sim_id *id, struct sim_node *node)
     return 0;
 }
 
+/* librdmacm looks up the device's transport and limits without asking whether there is one. */
+bool sim_id_has_device(const struct sim_id *id, const char *call)
+{
+    if (!id->id.verbs)
+        sim_violation("%s would crash: id %u has no device yet", call, id->obj.number);
+    return id->id.verbs != NULL;
+}
+
 /* ---- bind, listen ---- */
 
 static struct sim_id *bound_to(struct sim_node *node, uint16_t port)
@@ -185,12 +197,6 @@ static int bind_addr(struct sim_id *id, const struct sockaddr *addr)
     bool is_any = sim_addr_is_any(addr);
     if (!is_any) {
         struct sim_node *node = sim_node_by_addr(addr);
-        bool is_loopback =
-            addr->sa_family == AF_INET &&
-            ((const uint8_t *)&((const struct sockaddr_in *)(const void *)addr)->sin_addr)[0] ==
-                127;
-        if (is_loopback)
-            return ENODEV;
         if (node != id->node)
             return EADDRNOTAVAIL;
         if (node->attr.no_device || node->removed)
@@ -314,7 +320,7 @@ int rdma_resolve_route(struct rdma_cm_id *ibv, int timeout_ms)
 {
     struct sim_id *id = sim_id_of(ibv, "rdma_resolve_route");
     (void)timeout_ms;
-    if (!id || id->state != SIM_ID_ADDR_RESOLVED)
+    if (!id || !sim_id_has_device(id, "rdma_resolve_route") || id->state != SIM_ID_ADDR_RESOLVED)
         return sim_err(EINVAL);
     if (sim_rank_is_dead(sim.current) || sim_fails(FABRIC_FAIL_CM, "rdma_resolve_route"))
         return sim_err(ENOMEM);

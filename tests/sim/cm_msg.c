@@ -21,7 +21,7 @@ static void msg_arrive(void *obj, uint64_t arg);
 
 static uint64_t cm_timeout_ns(void)
 {
-    return sim.config.cm_timeout_ns ? sim.config.cm_timeout_ns : 4294967296u;
+    return sim.config.cm_timeout_ns ? sim.config.cm_timeout_ns : 6442450944u;
 }
 
 static uint32_t cm_retries(void)

@@ -252,6 +252,15 @@ void sim_cq_push(struct sim_cq *cq, const struct sim_cqe *cqe, bool solicited)
     }
 }
 
+/* Its QP is gone, unpolled as it is: its buffers are the program's again. */
+static void receive_detach(struct sim_rwqe *rwqe, bool is_shared)
+{
+    sim_sge_hold(rwqe->sge, rwqe->num_sge, -1);
+    rwqe->num_sge = 0;
+    if (!is_shared)
+        rwqe->rq = NULL;
+}
+
 void sim_cq_detach(struct sim_cq *cq, struct sim_qp *qp, bool purge)
 {
     uint32_t kept = 0, visible = 0;
@@ -265,8 +274,8 @@ void sim_cq_detach(struct sim_cq *cq, struct sim_qp *qp, bool purge)
         if (cqe.qp == qp) {
             cqe.qp = NULL;
             cqe.wqe = NULL;
-            if (cqe.rwqe && !qp->init.srq)
-                cqe.rwqe->rq = NULL;
+            if (cqe.rwqe)
+                receive_detach(cqe.rwqe, qp->init.srq != NULL);
         }
         visible += i < cq->visible;
         cq->ring[(cq->head + kept++) & (cq->cap - 1)] = cqe;

@@ -65,7 +65,7 @@ struct fabric_config {
     uint64_t cm_jitter_ns;  /* CM messages and events */
     uint64_t byte_ps;       /* picoseconds a byte [80] */
 
-    /* the CM protocol's own clock (kernel defaults: 4.3 s a try, 15 retries, 2 s timewait) */
+    /* the CM protocol's own clock (kernel defaults: 6.4 s a try, 15 retries, 2 s timewait) */
     uint64_t cm_timeout_ns;
     uint32_t cm_retries;
     uint64_t timewait_ns;
@@ -102,6 +102,9 @@ struct fabric_config {
     bool no_last_wqe_event; /* IBV_EVENT_QP_LAST_WQE_REACHED is never raised */
     bool srq_limit_at_arm;  /* limit event at once if the SRQ is already below the limit */
     bool no_comm_est;       /* IBV_EVENT_COMM_EST is never raised */
+    bool no_error_event;    /* a responder that refused something tells nobody (soft-RoCE) */
+    bool late_recvs_stay;   /* receives posted in the error state wait for another ibv_modify_qp()
+                               to it before they are flushed (soft-RoCE) */
     bool slots_at_complete; /* a queue slot is free at completion, not only once polled */
 
     /* the checks that cost */

@@ -185,4 +185,6 @@ void fabric_config_random(uint64_t seed, struct fabric_config *config)
     config->srq_limit_at_arm = draw(&state, 2);
     config->no_comm_est = draw(&state, 2);
     config->slots_at_complete = draw(&state, 2);
+    config->no_error_event = draw(&state, 2);
+    config->late_recvs_stay = draw(&state, 2);
 }

@@ -98,6 +98,12 @@ struct sim_mr *sim_mr_find(uint32_t key, bool is_remote)
     return sim.mrs[index - 1];
 }
 
+static bool is_inside(const struct sim_mr *mr, uint64_t addr, uint64_t length)
+{
+    uint64_t start = (uintptr_t)mr->mr.addr;
+    return addr >= start && length <= mr->mr.length && addr - start <= mr->mr.length - length;
+}
+
 enum sim_key_fault sim_key_check(uint32_t key, bool is_remote, const struct ibv_pd *pd,
                                  uint64_t addr, uint64_t length, unsigned access)
 {
@@ -108,8 +114,7 @@ enum sim_key_fault sim_key_check(uint32_t key, bool is_remote, const struct ibv_
         return SIM_KEY_STALE;
     if (mr->mr.pd != pd)
         return SIM_KEY_PD;
-    uint64_t start = (uintptr_t)mr->mr.addr;
-    if (addr < start || length > mr->mr.length || addr - start > mr->mr.length - length)
+    if (!is_inside(mr, addr, length))
         return SIM_KEY_BOUNDS;
     return (mr->access & access) == access ? SIM_KEY_OK : SIM_KEY_ACCESS;
 }
@@ -142,7 +147,8 @@ bool sim_sge_alive(const struct ibv_sge *sge, int count)
 {
     for (int i = 0; i < count; i++) {
         struct sim_mr *mr = sim_mr_find(sge[i].lkey, false);
-        if (sge[i].length && (!mr || mr->obj.magic != SIM_ALIVE))
+        if (sge[i].length &&
+            (!mr || mr->obj.magic != SIM_ALIVE || !is_inside(mr, sge[i].addr, sge[i].length)))
             return false;
     }
     return true;

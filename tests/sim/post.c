@@ -274,7 +274,7 @@ int sim_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
     if (error)
         *bad = wr;
     if (qp->state == IBV_QPS_ERR) {
-        sim_qp_flush(qp);
+        sim_qp_flush(qp, false);
     } else {
         sim_tx_kick(qp);
         if (sim_node_is_iwarp(qp->node))

@@ -250,7 +250,8 @@ static void qp_reset(struct sim_qp *qp)
     sim_qp_drop_work(qp);
     qp->tx_gen++;
     qp->ack_gen++;
-    qp->tx_armed = qp->ack_armed = qp->early_armed = qp->tx_halted = qp->flushing = false;
+    qp->tx_armed = qp->ack_armed = qp->early_armed = qp->tx_halted = false;
+    qp->flushing = qp->flush_recvs = false;
     qp->rx_any = qp->last_wqe_raised = false;
     qp->retries = qp->rnr_tries = qp->reads_out = 0;
     qp->tx_last_ns = qp->ack_last_ns = 0;
@@ -288,7 +289,9 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
     attr_store(qp, attr, mask);
     if (mask & IBV_QP_STATE)
         ibv->state = to;
-    if (to == IBV_QPS_ERR && qp->state != IBV_QPS_ERR)
+    if (to == IBV_QPS_ERR && qp->state == IBV_QPS_ERR)
+        sim_qp_flush(qp, true);
+    else if (to == IBV_QPS_ERR)
         sim_qp_error(qp, NULL);
     else if (to == IBV_QPS_RESET)
         qp_reset(qp);

@@ -49,19 +49,22 @@ static void flush_run(void *obj, uint64_t gen)
         return;
     qp->flushing = false;
     flush_sends(qp, flush_share());
-    flush_receives(qp, flush_share());
-    if (qp->ack_next || qp->rq.posted > 0) {
-        sim_qp_flush(qp);
+    if (qp->flush_recvs)
+        flush_receives(qp, flush_share());
+    if (qp->ack_next || (qp->flush_recvs && qp->rq.posted > 0)) {
+        sim_qp_flush(qp, qp->flush_recvs);
         return;
     }
+    qp->flush_recvs = false;
     if (qp->init.srq && !qp->last_wqe_raised && !sim.config.no_last_wqe_event) {
         qp->last_wqe_raised = true;
         sim_async_qp(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
     }
 }
 
-void sim_qp_flush(struct sim_qp *qp)
+void sim_qp_flush(struct sim_qp *qp, bool and_receives)
 {
+    qp->flush_recvs |= and_receives;
     if (qp->flushing)
         return;
     qp->flushing = true;
@@ -158,7 +161,7 @@ void sim_qp_error(struct sim_qp *qp, const char *why)
     qp->flushing = false;
     qp->reads_out = 0;
     sim_qp_set_state(qp, IBV_QPS_ERR);
-    sim_qp_flush(qp);
+    sim_qp_flush(qp, true);
     if (qp->iw_id)
         sim_iw_closed(qp->iw_id);
 }

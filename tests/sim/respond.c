@@ -72,22 +72,26 @@ static enum sim_answer refuse(struct sim_qp *qp, const struct sim_wqe *wqe,
                               enum ibv_wc_status *status)
 {
     sim_trace(SIM_T_NAK, qp->qp.qp_num, wqe->seq, to_requester);
-    sim_async_qp(qp, event);
+    if (!sim.config.no_error_event)
+        sim_async_qp(qp, event);
     sim_qp_error(qp, "it refused a request");
     *status = to_requester;
     return SIM_ANSWER_NAK;
 }
 
-static const char *remote_fault(struct sim_qp *qp, const struct sim_wqe *wqe)
+static const char *remote_fault(const struct sim_qp *qp, const struct sim_wqe *wqe)
 {
-    unsigned access = remote_access(wqe);
     if (wqe->length == 0)
         return NULL;
-    if ((qp->attr.qp_access_flags & access) != access)
-        return "the QP's access flags do not allow it";
-    enum sim_key_fault fault =
-        sim_key_check(wqe->rkey, true, qp->qp.pd, wqe->remote_addr, wqe->length, access);
+    enum sim_key_fault fault = sim_key_check(wqe->rkey, true, qp->qp.pd, wqe->remote_addr,
+                                             wqe->length, remote_access(wqe));
     return fault == SIM_KEY_OK ? NULL : sim_key_fault_text(fault);
+}
+
+static bool qp_allows(const struct sim_qp *qp, const struct sim_wqe *wqe)
+{
+    unsigned access = remote_access(wqe);
+    return (qp->attr.qp_access_flags & access) == access;
 }
 
 static void report_remote(const struct sim_qp *qp, const struct sim_wqe *wqe, const char *fault)
@@ -183,6 +187,11 @@ enum sim_answer sim_respond(struct sim_qp *qp, const struct sim_qp *requester, s
     if (requester && sim_wqe_is_read(wqe) && requester->reads_out >= qp->attr.max_dest_rd_atomic) {
         sim_violation("QP %u has %u reads outstanding at a responder that takes %u",
                       requester->qp.qp_num, requester->reads_out + 1, qp->attr.max_dest_rd_atomic);
+        return refuse(qp, wqe, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR, status);
+    }
+    if (!qp_allows(qp, wqe)) { /* an operation this QP does not have, whatever the key says */
+        if (requester)
+            report_remote(qp, wqe, "the QP's access flags do not allow it");
         return refuse(qp, wqe, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR, status);
     }
     const char *fault = remote_access(wqe) ? remote_fault(qp, wqe) : NULL;

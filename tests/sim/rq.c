@@ -103,8 +103,8 @@ int sim_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr
         *bad = wr;
     else
         sim_trace(SIM_T_POST_RECV, ibv->qp_num, count, 0);
-    if (qp->state == IBV_QPS_ERR)
-        sim_qp_flush(qp);
+    if (qp->state == IBV_QPS_ERR && !sim.config.late_recvs_stay)
+        sim_qp_flush(qp, true);
     return error;
 }
 

@@ -190,7 +190,7 @@ struct sim_qp {
     uint32_t rx_seq;  /* expected next */
     bool rx_any;      /* something arrived */
     bool peer_sent;   /* iWARP: the connecting side has sent */
-    bool flushing, last_wqe_raised;
+    bool flushing, flush_recvs, last_wqe_raised;
     struct sim_id *iw_id;
     uint32_t async_reported, async_acked;
     struct ibv_qp qp;
@@ -432,7 +432,8 @@ const char *sim_key_fault_text(enum sim_key_fault fault);
 void sim_sge_hold(const struct ibv_sge *sge, int count, int delta);
 uint64_t sim_sum(const struct ibv_sge *sge, int count);       /* all bytes */
 uint64_t sim_sum_edges(const struct ibv_sge *sge, int count); /* first and last few of each */
-bool sim_sge_alive(const struct ibv_sge *sge, int count);     /* every key is registered */
+/* Every key is registered, for all these bytes. */
+bool sim_sge_alive(const struct ibv_sge *sge, int count);
 void sim_sge_copy(const struct ibv_sge *to, int to_count, const struct ibv_sge *from,
                   int from_count, uint64_t length);
 
@@ -476,7 +477,7 @@ struct sim_qp *sim_qp_peer(const struct sim_qp *qp); /* alive, or NULL */
 void sim_qp_set_state(struct sim_qp *qp, enum ibv_qp_state state);
 void sim_qp_drop_work(struct sim_qp *qp);
 void sim_qp_error(struct sim_qp *qp, const char *why);
-void sim_qp_flush(struct sim_qp *qp);
+void sim_qp_flush(struct sim_qp *qp, bool and_receives); /* in the error state */
 void sim_qp_iw_connect(struct sim_qp *qp, struct sim_id *id, uint32_t remote_qpn);
 void sim_qp_reclaim(struct sim_qp *qp); /* the process is gone */
 void sim_ghosts_spawn(struct sim_qp *qp);
@@ -502,6 +503,7 @@ struct sim_cm_msg {
 struct sim_id *sim_id_new(struct sim_cm_channel *channel, void *context, enum rdma_port_space ps);
 struct sim_id *sim_id_of(struct rdma_cm_id *id, const char *call);
 int sim_id_attach(struct sim_id *id, struct sim_node *node);
+bool sim_id_has_device(const struct sim_id *id, const char *call); /* false: a violation */
 void sim_id_unbind(struct sim_id *id);
 struct sim_id *sim_id_listener(struct sim_node *node, uint16_t port);
 void sim_cm_post(struct sim_id *id, enum rdma_cm_event_type type, int status,

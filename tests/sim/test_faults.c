@@ -132,6 +132,45 @@ static void fatal_error_has_an_event(void **state)
 }
 
 /* The write that arrives when its sender has long got its buffer back and destroyed the QP. */
+static void qp_to_error(struct link *link)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+    fabric_enter(link->rig->rank);
+    assert_int_equal(ibv_modify_qp(link->qp, &attr, IBV_QP_STATE), 0);
+}
+
+static void late_receives_wait_for_another_modify(void **state)
+{
+    (void)state;
+    struct ibv_wc wc;
+    pair_open(1, &(struct fabric_config){.late_recvs_stay = true}, false);
+    rig_recv(&ab, 1, 64);
+    qp_to_error(&ab);
+    rig_poll_status(&a, IBV_WC_WR_FLUSH_ERR, 1);
+    rig_recv(&ab, 2, 64);
+    rig_send(&ab, 3, 8, 0);
+    rig_poll_status(&a, IBV_WC_WR_FLUSH_ERR, 3);
+    assert_false(rig_poll(&a, &wc));
+    qp_to_error(&ab);
+    rig_poll_status(&a, IBV_WC_WR_FLUSH_ERR, 2);
+    pair_close();
+}
+
+static void refusal_may_be_silent(void **state)
+{
+    (void)state;
+    struct ibv_async_event event;
+    pair_open(1, &(struct fabric_config){.no_error_event = true, .quiet = true}, false);
+    b.mr->rkey ^= 0x100;
+    rig_write(&ab, 0, &ba, 0, 8);
+    b.mr->rkey ^= 0x100;
+    rig_poll_status(&a, IBV_WC_REM_ACCESS_ERR, 0);
+    fabric_enter(b.rank);
+    assert_int_equal(ibv_get_async_event(b.context, &event), -1);
+    fabric_violations_clear();
+    pair_close();
+}
+
 static void ghost_arrives_late(void **state)
 {
     (void)state;
@@ -606,6 +645,8 @@ int main(void)
         cmocka_unit_test(receiver_seems_not_ready),
         cmocka_unit_test(given_up_message_may_have_arrived),
         cmocka_unit_test(fatal_error_has_an_event),
+        cmocka_unit_test(late_receives_wait_for_another_modify),
+        cmocka_unit_test(refusal_may_be_silent),
         cmocka_unit_test(ghost_arrives_late),
         cmocka_unit_test(no_ghost_through_a_dead_qp),
         cmocka_unit_test(failed_write_leaves_a_part),

@@ -226,6 +226,40 @@ static void source_of_a_read_deregistered_too_early(void **state)
     assert_reported("while it was read");
 }
 
+static void id_without_a_device(void **state)
+{
+    (void)state;
+    struct rdma_conn_param param = {.qp_num = 1};
+    struct rdma_cm_id *id;
+    fabric_enter(a.rank);
+    assert_int_equal(rdma_create_id(a.cm, &id, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_resolve_route(id, 1000), -1);
+    assert_reported("rdma_resolve_route would crash");
+    fabric_violations_clear();
+    assert_int_equal(rdma_connect(id, &param), -1);
+    assert_reported("rdma_connect would crash");
+    fabric_violations_clear();
+    assert_int_equal(rdma_accept(id, &param), -1);
+    assert_reported("rdma_accept would crash");
+    assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+static void operation_the_qp_forbids(void **state)
+{
+    (void)state;
+    struct ibv_qp_attr attr = {.qp_access_flags = IBV_ACCESS_REMOTE_READ};
+    struct ibv_async_event event;
+    fabric_enter(b.rank);
+    assert_int_equal(ibv_modify_qp(ba.qp, &attr, IBV_QP_ACCESS_FLAGS), 0);
+    write_with(b.mr->rkey, (uintptr_t)b.memory, 8);
+    rig_poll_status(&a, IBV_WC_REM_INV_REQ_ERR, 1);
+    assert_reported("access flags");
+    fabric_enter(b.rank);
+    assert_int_equal(ibv_get_async_event(b.context, &event), 0);
+    assert_int_equal(event.event_type, IBV_EVENT_QP_REQ_ERR);
+    ibv_ack_async_event(&event);
+}
+
 static void local_key_after_deregistration(void **state)
 {
     (void)state;
@@ -493,6 +527,8 @@ int main(void)
         WITH_PAIR(remote_key_after_deregistration),
         WITH_PAIR(region_without_the_right),
         WITH_PAIR(source_of_a_read_deregistered_too_early),
+        WITH_PAIR(id_without_a_device),
+        WITH_PAIR(operation_the_qp_forbids),
         WITH_PAIR(local_key_after_deregistration),
         WITH_PAIR(cq_overrun),
         WITH_PAIR(too_many_reads_for_the_responder),
