@@ -5,12 +5,6 @@ include $(srcdir)/tests/unit/unit.mk
 include $(srcdir)/tests/sim/sim.mk
 include $(srcdir)/tests/unit/pair.mk
 include $(srcdir)/tests/mpi/mpi.mk
-
-# Need a device: run by tests/rxe/run, not by `make check`. Linked with the library as users get it.
-if HAVE_CMOCKA
-check_PROGRAMS += tests/device/test_transport
-tests_device_test_transport_LDADD = libverbena.la $(CMOCKA_LIBS)
-tests_device_test_transport_LDFLAGS = $(AM_LDFLAGS) -no-install
-endif
+include $(srcdir)/tests/device/device.mk
 
 EXTRA_DIST += tests/rxe tests/known-failures
