@@ -102,7 +102,7 @@ static struct rdma_conn_param conn_param(const struct vbn_conn *conn, const void
         .responder_resources = conn->ctx->device.max_read_in,
         .initiator_depth = conn->ctx->device.max_read_out,
         .retry_count = (uint8_t)conn->ctx->opts.retry_count,
-        .rnr_retry_count = 7, /* for ever: credits make it the exception */
+        .rnr_retry_count = 7, /* for ever, but on soft-RoCE: doc/behaviours.md */
         .srq = conn->ctx->rx.shared.srq != NULL,
         .qp_num = conn->q.qp_num,
     };

@@ -90,10 +90,12 @@ void vbn_mem_deregister(vbn_mem_t *mem)
 
 void vbn_mem_fini(vbn_context_t *ctx)
 {
-    struct vbn_mem *mem;
+    struct vbn_mem *mem, *next;
 
-    while ((mem = LIST_FIRST(&ctx->mems)))
+    for (mem = LIST_FIRST(&ctx->mems); mem; mem = next) {
+        next = LIST_NEXT(mem, entry);
         vbn_mem_deregister(mem);
+    }
 }
 
 uint32_t vbn_mem_rkey(const vbn_mem_t *mem)
