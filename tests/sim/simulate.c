@@ -15,8 +15,10 @@
 
 #include <getopt.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -179,11 +181,11 @@ static bool parse(int argc, char **argv, struct request *request)
            request->ranks >= 0 && request->ranks <= WORLD_RANKS_MAX && request->ranks != 1;
 }
 
-static void run_share(const struct request *request, int job, struct totals *totals)
+/* Takes the next seed that no job has taken, until there is none. */
+static void run_share(const struct request *request, atomic_ullong *taken, struct totals *totals)
 {
-    for (uint64_t seed = request->first + (uint64_t)job;
-         seed <= request->last && !(request->first_failure && totals->failures);
-         seed += (uint64_t)request->jobs)
+    for (uint64_t seed; (seed = request->first + atomic_fetch_add(taken, 1)) <= request->last &&
+                        !(request->first_failure && totals->failures);)
         for (int i = 0; i < LOADS; i++)
             if (request->load ? strcmp(request->load, loads[i].name) == 0 : !loads[i].by_name)
                 run_seed(request, &loads[i], seed, totals);
@@ -203,7 +205,7 @@ static void totals_add(struct totals *to, const struct totals *more)
 }
 
 /* Each job tells its totals through a pipe; one that dies without a word counts as a failure. */
-static void run_jobs(const struct request *request, struct totals *totals)
+static void run_jobs(const struct request *request, atomic_ullong *taken, struct totals *totals)
 {
     int results[JOBS_MAX];
     for (int job = 0; job < request->jobs; job++) {
@@ -217,7 +219,7 @@ static void run_jobs(const struct request *request, struct totals *totals)
         if (pid == 0) {
             struct totals mine = {0};
             close(ends[0]);
-            run_share(request, job, &mine);
+            run_share(request, taken, &mine);
             fflush(stdout);
             _exit(write(ends[1], &mine, sizeof(mine)) == (ssize_t)sizeof(mine) ? 0 : 2);
         }
@@ -248,10 +250,16 @@ int main(int argc, char **argv)
         return 2;
     }
     crashes_watch();
+    atomic_ullong *taken =
+        mmap(NULL, sizeof(*taken), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (taken == MAP_FAILED) {
+        perror("simulate: no memory for the jobs");
+        return 2;
+    }
     if (request.jobs == 1)
-        run_share(&request, 0, &totals);
+        run_share(&request, taken, &totals);
     else
-        run_jobs(&request, &totals);
+        run_jobs(&request, taken, &totals);
     printf("%llu runs from seed %llu on, %llu failed: %llu ranks, %.3f s of virtual time, %llu "
            "messages, %llu bytes, %llu faults, %llu late arrivals, traces %016llx\n",
            (unsigned long long)totals.runs, (unsigned long long)request.first,
