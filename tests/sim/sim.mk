@@ -36,7 +36,8 @@ SIM_WRAP = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=posix_memalign 
 	-Wl,--wrap=aligned_alloc,--wrap=free,--wrap=mmap,--wrap=munmap
 
 if HAVE_CMOCKA
-VBN_SIM_TESTS = tests/sim/test_fabric tests/sim/test_misuse tests/sim/test_faults
+VBN_SIM_TESTS = tests/sim/test_fabric tests/sim/test_misuse tests/sim/test_faults \
+	tests/sim/test_failing_calls
 check_PROGRAMS += $(VBN_SIM_TESTS)
 TESTS += $(VBN_SIM_TESTS)
 endif
@@ -47,6 +48,10 @@ tests_sim_test_misuse_SOURCES = tests/sim/test_misuse.c tests/sim/rig.c tests/si
 tests_sim_test_misuse_LDADD = tests/sim/libfabric_sim.la $(CMOCKA_LIBS)
 tests_sim_test_faults_SOURCES = tests/sim/test_faults.c tests/sim/rig.c tests/sim/rig.h
 tests_sim_test_faults_LDADD = tests/sim/libfabric_sim.la $(CMOCKA_LIBS)
+tests_sim_test_failing_calls_SOURCES = tests/sim/test_failing_calls.c tests/sim/world.c \
+	tests/sim/world.h
+tests_sim_test_failing_calls_LDADD = libverbena_core.la tests/sim/libfabric_sim.la $(CMOCKA_LIBS)
+tests_sim_test_failing_calls_LDFLAGS = $(AM_LDFLAGS) $(SIM_WRAP)
 
 check_PROGRAMS += tests/sim/simulate
 tests_sim_simulate_SOURCES = \
