@@ -50,9 +50,12 @@ void *fake_alloc(size_t count, size_t len)
     return __real_calloc(count, len);
 }
 
-static void *fake_realloc(void *old, size_t len)
+/* Room for one more after COUNT of LEN bytes. It doubles: a sanitizer's realloc always copies. */
+static void *fake_grow(void *old, unsigned count, size_t len)
 {
-    return __real_realloc(old, len);
+    if (count & (count - 1))
+        return old;
+    return __real_realloc(old, (count ? 2 * (size_t)count : 1) * len);
 }
 
 /* --- calls that fail -------------------------------------------------------------------------- */
@@ -370,8 +373,8 @@ void fake_recv_taken(unsigned count)
 
 static void rq_take(struct fake_rq *rq, const struct ibv_recv_wr *wr)
 {
-    rq->wr = fake_realloc(rq->wr, (rq->count + 1) * sizeof(*rq->wr));
-    rq->sge = fake_realloc(rq->sge, (rq->count + 1) * sizeof(*rq->sge));
+    rq->wr = fake_grow(rq->wr, rq->count, sizeof(*rq->wr));
+    rq->sge = fake_grow(rq->sge, rq->count, sizeof(*rq->sge));
     rq->wr[rq->count] = *wr;
     rq->sge[rq->count++] = wr->sg_list[0];
 }
@@ -537,7 +540,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
         return error;
     }
     assert_null(wr->next);
-    f->sends = fake_realloc(f->sends, (f->send_count + 1) * sizeof(*f->sends));
+    f->sends = fake_grow(f->sends, f->send_count, sizeof(*f->sends));
     s = &f->sends[f->send_count++];
     memset(s, 0, sizeof(*s));
     s->wr = *wr;

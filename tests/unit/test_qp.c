@@ -145,7 +145,7 @@ static void counters_wrap(void **state)
     uint32_t posted = 0;
 
     (void)state;
-    conn->q.head = conn->q.tail = UINT32_MAX - 30;
+    conn->q.head = conn->q.tail = conn->q.group = UINT32_MAX - 30;
     for (int round = 0; round < 10; round++) {
         retired = 0;
         memset(request, 0, sizeof(request));
