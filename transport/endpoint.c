@@ -408,7 +408,7 @@ static int claim(vbn_context_t *ctx, const struct vbn_wire_address *a, void *use
         return rc;
     }
     ep->addr_known = true;
-    ep->user = user;
+    atomic_store_explicit(&ep->user, user, memory_order_release);
     *out = ep;
     return VBN_OK;
 }
@@ -434,7 +434,7 @@ int vbn_endpoint_create(vbn_context_t *ctx, const void *addr, size_t addr_len, v
 
 void *vbn_endpoint_user(const vbn_endpoint_t *ep)
 {
-    return ep->user;
+    return atomic_load_explicit(&ep->user, memory_order_acquire);
 }
 
 int vbn_endpoint_connect(vbn_endpoint_t *ep)

@@ -8,6 +8,8 @@
 
 #include "conn.h"
 
+#include <stdatomic.h>
+
 /* A table that cannot grow is an error like any other, not the end of the process. */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
@@ -21,7 +23,7 @@ enum vbn_ep_state {
 
 struct vbn_endpoint {
     vbn_context_t *ctx;
-    void *user;
+    void *_Atomic user; /* asked for in callbacks, without the lock */
     enum vbn_ep_state state;
     int status; /* what calls return once it is over */
     uint64_t uid;

@@ -30,10 +30,20 @@ tests_sim_libfabric_sim_la_SOURCES = \
 	tests/sim/sim.h \
 	tests/sim/trace.c \
 	tests/sim/wrap_alloc.c
+tests_sim_libfabric_sim_la_CFLAGS = $(AM_CFLAGS) $(VBN_SIM_CFLAGS)
 
 # Link flags of programs whose allocations are made to fail.
 SIM_WRAP = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=posix_memalign \
 	-Wl,--wrap=aligned_alloc,--wrap=free,--wrap=mmap,--wrap=munmap
+
+# Link flags of programs with several threads (guard.c).
+GUARD_WRAP = -Wl,--wrap=ibv_create_cq,--wrap=ibv_create_qp,--wrap=ibv_destroy_qp \
+	-Wl,--wrap=ibv_modify_qp,--wrap=ibv_reg_mr_iova2,--wrap=ibv_dereg_mr \
+	-Wl,--wrap=ibv_get_async_event,--wrap=ibv_ack_async_event \
+	-Wl,--wrap=rdma_create_id,--wrap=rdma_destroy_id,--wrap=rdma_resolve_addr \
+	-Wl,--wrap=rdma_resolve_route,--wrap=rdma_init_qp_attr,--wrap=rdma_connect \
+	-Wl,--wrap=rdma_accept,--wrap=rdma_establish,--wrap=rdma_reject,--wrap=rdma_disconnect \
+	-Wl,--wrap=rdma_get_cm_event,--wrap=rdma_ack_cm_event
 
 if HAVE_CMOCKA
 VBN_SIM_TESTS = tests/sim/test_fabric tests/sim/test_misuse tests/sim/test_faults \

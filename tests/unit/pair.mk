@@ -2,7 +2,7 @@
 # Unit tests of contexts that talk to each other, over the simulated fabric (tests/sim/sim.mk).
 
 if HAVE_CMOCKA
-UNIT_PAIRED = tests/unit/test_context tests/unit/test_pair
+UNIT_PAIRED = tests/unit/test_context tests/unit/test_pair tests/unit/test_threads
 check_PROGRAMS += $(UNIT_PAIRED)
 TESTS += $(UNIT_PAIRED)
 
@@ -15,4 +15,9 @@ tests_unit_test_context_LDFLAGS = $(AM_LDFLAGS) $(SIM_WRAP)
 tests_unit_test_pair_SOURCES = tests/unit/test_pair.c $(PAIR_COMMON)
 tests_unit_test_pair_LDADD = $(PAIR_LIBS)
 tests_unit_test_pair_LDFLAGS = $(AM_LDFLAGS) $(SIM_WRAP)
+tests_unit_test_threads_SOURCES = tests/unit/test_threads.c tests/unit/unit.h tests/sim/guard.c \
+	tests/sim/guard.h
+tests_unit_test_threads_CFLAGS = $(AM_CFLAGS) -pthread
+tests_unit_test_threads_LDADD = $(PAIR_LIBS)
+tests_unit_test_threads_LDFLAGS = $(AM_LDFLAGS) $(GUARD_WRAP)
 endif
