@@ -6,5 +6,6 @@ include $(srcdir)/tests/sim/sim.mk
 include $(srcdir)/tests/unit/pair.mk
 include $(srcdir)/tests/mpi/mpi.mk
 include $(srcdir)/tests/device/device.mk
+include $(srcdir)/tests/sanitizers.mk
 
 EXTRA_DIST += tests/rxe tests/known-failures
