@@ -55,12 +55,16 @@ check-shell:
 	    xargs -0 grep -lE '^#!.*(bash|/sh)$$' | \
 	    xargs shellcheck --severity=warning --external-sources
 
+# What the data path costs, in instructions.
+cost:
+	@$(MAKE) -s tests/unit/cost$(EXEEXT) && $(srcdir)/tools/cost
+
 check-gates: check-style check-layers check-headers check-exports check-cppcheck check-tidy \
 	check-shell
 
-.PHONY: format check-gates check-style check-layers check-headers check-exports check-cppcheck \
+.PHONY: cost format check-gates check-style check-layers check-headers check-exports check-cppcheck \
 	check-tidy check-shell
 
-EXTRA_DIST += tools/bench tools/build tools/check-exports tools/check-layers \
+EXTRA_DIST += tools/bench tools/build tools/cost tools/check-exports tools/check-layers \
 	tools/common.sh tools/cppcheck.suppressions tools/packages
 CLEANFILES += cppcheck-queue.h

@@ -54,4 +54,9 @@ tests_unit_test_tx_SOURCES = tests/unit/test_tx.c $(UNIT_COMMON)
 tests_unit_test_tx_LDFLAGS = $(UNIT_LINK)
 tests_unit_test_wire_SOURCES = tests/unit/test_wire.c $(UNIT_COMMON)
 tests_unit_test_wire_LDFLAGS = $(UNIT_LINK)
+
+# Not a test: counted by `make cost`.
+check_PROGRAMS += tests/unit/cost
+tests_unit_cost_SOURCES = tests/unit/cost.c $(UNIT_COMMON)
+tests_unit_cost_LDFLAGS = $(UNIT_LINK)
 endif
