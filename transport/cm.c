@@ -83,17 +83,20 @@ static uint8_t check_request(const vbn_context_t *ctx, const struct vbn_wire_hel
 
 /*
  * Both may connect at once. The request of the context with the larger uid goes on; each side can
- * tell alone which that is. An answer already on its way is dropped for a newer request: the peer
- * has given the older one up.
+ * tell alone which that is. An answer already on its way, or on iWARP one that the peer has not
+ * spoken after, is dropped for a newer request: the peer has given the older one up.
  */
 static uint8_t make_way(vbn_endpoint_t *ep)
 {
-    struct vbn_conn *attempt = ep->attempt;
+    struct vbn_conn *attempt = ep->attempt, *conn = ep->conn;
 
     if (ep->state >= VBN_EP_CLOSED || ep->released)
         return VBN_REASON_CLOSED;
-    if (ep->conn)
+    if (conn && conn->peer_ready)
         return VBN_REASON_BUSY;
+    ep->conn = NULL;
+    if (conn)
+        vbn_conn_event(conn, VBN_EV_CLOSE);
     if (!attempt)
         return 0;
     if (attempt->active && ep->ctx->uid > ep->uid)

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #define RESOLVE_MS 2000u
+#define MS_NS      1000000u
 #define LEAVE_NS   1000000000u /* how long a disconnect may take on each side */
 
 static const char *const state_names[VBN_CONN_STATES] = {
@@ -148,7 +149,19 @@ static void act_up(struct vbn_conn *conn)
     vbn_flow_init(&conn->flow, conn->window, conn->hello.credits);
     conn->told_next = conn->ep->rx_next;
     conn->peer_ready = conn->active || !conn->ctx->device.iwarp;
+    if (!conn->peer_ready)
+        set_deadline(conn, conn->ctx->opts.connect_timeout_ms * MS_NS);
     vbn_endpoint_up(conn->ep, conn);
+}
+
+/* iWARP's accepting side does not learn whether its answer arrived until the peer speaks. */
+static void act_unheard(struct vbn_conn *conn)
+{
+    if (!conn->peer_ready)
+        vbn_endpoint_fail(conn->ep, VBN_ERR_UNREACHABLE,
+                          "peer %s connected to device %s and has said nothing within %llu ms",
+                          conn->ep->name, conn->ctx->device.name,
+                          (unsigned long long)conn->ctx->opts.connect_timeout_ms);
 }
 
 /* The peer's answer: its version and sizes are final, the request's checks hold for them too. */
@@ -281,7 +294,7 @@ static const struct step table[VBN_CONN_STATES][VBN_CONN_EVENTS] = {
         [VBN_EV_QP_ERROR] = {VBN_CONN_DISCONNECTING, act_lost},
         [VBN_EV_GONE] = {VBN_CONN_DRAINING, act_lost},
         [VBN_EV_CLOSE] = {VBN_CONN_DISCONNECTING, act_disconnect},
-        [VBN_EV_TIMEOUT] = STAY(ESTABLISHED),
+        [VBN_EV_TIMEOUT] = {VBN_CONN_ESTABLISHED, act_unheard},
     },
     [VBN_CONN_DISCONNECTING] = {
         LATE_CM(DISCONNECTING),

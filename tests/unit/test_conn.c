@@ -218,6 +218,58 @@ static void active_side_on_iwarp(void **state)
     assert_int_equal(lone_sent(conn), 1); /* it speaks first (RFC 5044, 7) */
 }
 
+/* There the accepting side may not speak first, and does not know whether its answer arrived. */
+static void passive_side_on_iwarp_waits_for_a_word(void **state)
+{
+    struct vbn_conn *conn;
+
+    (void)state;
+    ctx->device.iwarp = true;
+    conn = lone_accept(ctx, 7);
+    assert_int_equal(vbn_am_send(conn->ep, 1, NULL, 0), VBN_OK);
+    assert_int_equal(lone_sent(conn), 0);
+    lone_ack(conn);
+    assert_int_equal(lone_sent(conn), 1);
+    lone_pass(ctx, ctx->opts.connect_timeout_ms + 10);
+    assert_int_equal(conn->state, VBN_CONN_ESTABLISHED);
+    assert_int_equal(unit.failures, 0);
+}
+
+static void peer_that_asks_again_instead_of_speaking(void **state)
+{
+    struct vbn_conn *old, *conn;
+    vbn_endpoint_t *ep;
+
+    (void)state;
+    ctx->device.iwarp = true;
+    old = lone_accept(ctx, 7);
+    ep = old->ep;
+    assert_int_equal(vbn_am_send(ep, 1, NULL, 0), VBN_OK);
+    conn = lone_accept(ctx, 7); /* the answer was lost, and it has given the first one up */
+    assert_ptr_equal(ep->conn, conn);
+    lone_ack(conn);
+    assert_int_equal(lone_sent(conn), 1);
+    assert_int_equal(ep->conn_count, 1);
+    assert_int_equal(unit.failures, 0);
+}
+
+static void peer_that_never_speaks(void **state)
+{
+    struct vbn_conn *conn;
+
+    (void)state;
+    ctx->device.iwarp = true;
+    ctx->opts.connect_timeout_ms = 100;
+    conn = lone_accept(ctx, 7);
+    assert_int_equal(vbn_am_send(conn->ep, 1, NULL, 0), VBN_OK);
+    lone_pass(ctx, 90);
+    assert_int_equal(unit.failures, 0);
+    lone_pass(ctx, 20);
+    assert_int_equal(unit.failures, 1);
+    assert_int_equal(unit.failed[0].status, VBN_ERR_UNREACHABLE);
+    assert_contains(unit.failed[0].reason, "said nothing");
+}
+
 static void passive_side_answers(void **state)
 {
     struct vbn_wire_hello hello = lone_hello(ctx, 7), h;
@@ -514,6 +566,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(active_side_asks, setup, teardown),
         cmocka_unit_test_setup_teardown(active_side_gets_its_answer, setup, teardown),
         cmocka_unit_test_setup_teardown(active_side_on_iwarp, setup, teardown),
+        cmocka_unit_test_setup_teardown(passive_side_on_iwarp_waits_for_a_word, setup, teardown),
+        cmocka_unit_test_setup_teardown(peer_that_asks_again_instead_of_speaking, setup, teardown),
+        cmocka_unit_test_setup_teardown(peer_that_never_speaks, setup, teardown),
         cmocka_unit_test_setup_teardown(passive_side_answers, setup, teardown),
         cmocka_unit_test_setup_teardown(active_calls_fail, setup, teardown),
         cmocka_unit_test_setup_teardown(passive_calls_fail, setup, teardown),
