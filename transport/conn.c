@@ -170,7 +170,7 @@ static void act_answered(struct vbn_conn *conn)
     const struct vbn_wire_hello *h = &conn->hello;
     const vbn_context_t *ctx = conn->ctx;
 
-    if (h->src_uid != conn->ep->uid || h->dst_uid != ctx->uid ||
+    if (h->src_uid != conn->ep->uid || h->dst_uid != ctx->uid || h->job_key != ctx->opts.job_key ||
         h->version > ctx->opts.wire_version ||
         h->buf_size != sizeof(struct vbn_wire_hdr) + ctx->max_am_len)
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "the answer is not from the peer that was asked");

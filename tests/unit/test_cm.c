@@ -324,6 +324,9 @@ static void bad_answers(void **state)
     hello.dst_uid = 101;
     answer_fails(&hello, "not from the peer that was asked");
     hello = lone_hello(ctx, 7);
+    hello.job_key++;
+    answer_fails(&hello, "not from the peer that was asked");
+    hello = lone_hello(ctx, 7);
     hello.version = 2;
     answer_fails(&hello, "");
     hello = lone_hello(ctx, 7);
