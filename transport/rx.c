@@ -238,7 +238,7 @@ VBN_COLD void vbn_rx_widen(struct vbn_conn *conn)
     if (!rx->shared.srq || !more)
         return;
     rx->granted += more;
-    if (!fill_shared(ctx)) {
+    if (!fill_shared(ctx) || rx->shared.target < rx->granted + VBN_RX_SLACK) {
         rx->granted -= more;
         return;
     }

@@ -285,6 +285,8 @@ static void window_without_memory(void **state)
         vbn_pool_get(&ctx->rx.pool);
     for (int i = 0; i < 4; i++)
         lone_am(conn, 5, "x", 1);
+    assert_int_equal(conn->window, 8);
+    assert_int_equal(ctx->rx.granted, 8);
     assert_int_equal(ctx->rx.max, ctx->rx.shared.target);
     assert_int_equal(unit.failures, 0);
 }
