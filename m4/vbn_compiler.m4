@@ -32,6 +32,7 @@ AC_DEFUN([VBN_COMPILER_FLAGS], [
         [no], [VBN_LDFLAGS="-Wl,-z,defs"],
         [yes], [AC_MSG_ERROR([--enable-sanitizers needs a list, e.g. --enable-sanitizers=address,undefined])],
         [VBN_CHECK_SANITIZERS([$enable_sanitizers])])
+    VBN_CHECK_FUZZERS
     AC_SUBST([VBN_CFLAGS])
     AC_SUBST([VBN_LDFLAGS])
     AC_SUBST([VBN_NDEBUG])
@@ -56,4 +57,30 @@ AC_DEFUN([VBN_CHECK_SANITIZERS], [
     # No -z defs: the sanitizers' run-time symbols are resolved in the program only.
     VBN_LDFLAGS="-fsanitize=$1"
     vbn_build_kind="$vbn_build_kind, sanitizers $1"
+])
+
+# VBN_CHECK_FUZZERS
+# Sets FUZZ_LDFLAGS and the conditional FUZZERS: the fuzz targets are linked with clang's libFuzzer.
+AC_DEFUN([VBN_CHECK_FUZZERS], [
+    AC_ARG_ENABLE([fuzzers],
+        [AS_HELP_STRING([--enable-fuzzers], [fuzz targets with libFuzzer (clang); see also `make fuzz'])],
+        [], [enable_fuzzers=no])
+    FUZZ_LDFLAGS=
+    AS_IF([test "x$enable_fuzzers" = xyes], [
+        FUZZ_LDFLAGS=-fsanitize=fuzzer
+        vbn_saved_CFLAGS=$CFLAGS
+        CFLAGS="$CFLAGS -fsanitize=fuzzer"
+        AC_MSG_CHECKING([whether $CC has libFuzzer])
+        AC_LINK_IFELSE([AC_LANG_SOURCE([[
+            int LLVMFuzzerTestOneInput(const unsigned char *data, unsigned long size);
+            int LLVMFuzzerTestOneInput(const unsigned char *data, unsigned long size)
+            { return data && size ? 0 : 0; }]])],
+            [AC_MSG_RESULT([yes])],
+            [AC_MSG_RESULT([no])
+             AC_MSG_ERROR([--enable-fuzzers needs clang with libFuzzer (CC=clang; Debian package: libclang-rt-dev)])])
+        CFLAGS=$vbn_saved_CFLAGS
+        VBN_CFLAGS="$VBN_CFLAGS -fsanitize=fuzzer-no-link"
+        vbn_build_kind="$vbn_build_kind, fuzzers"])
+    AC_SUBST([FUZZ_LDFLAGS])
+    AM_CONDITIONAL([FUZZERS], [test "x$enable_fuzzers" = xyes])
 ])

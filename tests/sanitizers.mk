@@ -22,9 +22,7 @@ check-asan-ubsan:
 check-tsan:
 	$(CHECK_SANITIZED) tsan thread $(TSAN_SEEDS)
 
-clean-local:
-	rm -rf asan ubsan asan-ubsan tsan
-
 .PHONY: check-asan check-ubsan check-asan-ubsan check-tsan
 
 EXTRA_DIST += tools/check-sanitized
+SUB_BUILDS += asan ubsan asan-ubsan tsan

@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The tests that `make check` builds or runs; ./check runs all of them.
 
+# Folders below the build folder that are builds of their own.
+SUB_BUILDS =
+
 include $(srcdir)/tests/unit/unit.mk
 include $(srcdir)/tests/sim/sim.mk
 include $(srcdir)/tests/unit/pair.mk
 include $(srcdir)/tests/mpi/mpi.mk
 include $(srcdir)/tests/device/device.mk
+include $(srcdir)/tests/fuzz/fuzz.mk
 include $(srcdir)/tests/sanitizers.mk
+
+clean-local:
+	rm -rf $(SUB_BUILDS)
 
 EXTRA_DIST += tests/rxe tests/known-failures
