@@ -11,6 +11,7 @@ include $(srcdir)/tests/mpi/mpi.mk
 include $(srcdir)/tests/device/device.mk
 include $(srcdir)/tests/fuzz/fuzz.mk
 include $(srcdir)/tests/sanitizers.mk
+include $(srcdir)/tests/coverage.mk
 
 clean-local:
 	rm -rf $(SUB_BUILDS)

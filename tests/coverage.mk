@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# How much of transport/ the unit and simulated tests run; fails below these percentages.
+
+COVERAGE_SEEDS = 1..100
+COVERAGE_LINES = 90
+COVERAGE_BRANCHES = 80
+
+coverage:
+	+JOBS='$(JOBS)' $(srcdir)/tools/coverage $(COVERAGE_SEEDS) $(COVERAGE_LINES) $(COVERAGE_BRANCHES)
+
+.PHONY: coverage
+
+EXTRA_DIST += tools/coverage
+SUB_BUILDS += coverage
