@@ -101,6 +101,8 @@ static void read_ours(void)
             continue;
         fuzz_check(vbn_wire_hdr_read(s->bytes, s->sge.length, &h), "we send good headers");
         fuzz_check(peer.taken != peer.granted, "we keep to our credits");
+        fuzz_check(h.type != VBN_WIRE_AM || (uint16_t)(peer.granted - peer.taken) > 1,
+                   "the last credit is kept for acknowledgements");
         fuzz_check(h.seq == peer.queued, "we number our messages one by one");
         fuzz_check(peer.seq - h.ack <= 1, "we acknowledge what came"); /* or is being delivered */
         peer.taken++;
@@ -142,8 +144,10 @@ static void message(const uint8_t *bytes, size_t len)
         read_ours();
     }
     legal = is_legal(bytes, len, &h);
-    if (!fake_message(conn->q.qp, bytes, len))
-        return; /* no buffer: the device would try again */
+    if (!fake_message(conn->q.qp, bytes, len)) {
+        fuzz_check(!legal, "who keeps to his credits finds a buffer");
+        return;
+    }
     if (legal) {
         peer.sent++;
         peer.granted = h.credits;
@@ -178,8 +182,8 @@ static size_t good_message(struct fuzz_in *in, uint8_t *bytes)
     h.id = h.type == VBN_WIRE_AM ? ID : 0;
     h.len = h.type == VBN_WIRE_AM ? how * 4u : 0;
     h.credits = (uint16_t)(peer.taken + lone_credits);
-    if ((uint16_t)(h.credits - peer.taken) < (uint16_t)(peer.granted - peer.taken))
-        h.credits = peer.granted;
+    if (how & 1 || (uint16_t)(h.credits - peer.taken) < (uint16_t)(peer.granted - peer.taken))
+        h.credits = peer.granted; /* it grants nothing, or must not take back what it did */
     vbn_wire_hdr_write(bytes, &h);
     for (uint32_t i = 0; i < h.len; i++)
         bytes[sizeof(h) + i] = (uint8_t)(how + i);
