@@ -212,6 +212,22 @@ static void netdev_has_no_address(void **state)
     refuses(VBN_ERR_NO_ADDRESS, "no IP address", "ip addr add");
 }
 
+/* The line to type is complete where the netdev is known. */
+static void obstacles_name_the_netdev(void **state)
+{
+    struct fake_device *d = device("fake0", "ens7f0", NULL);
+
+    (void)state;
+    refuses(VBN_ERR_NO_ADDRESS, "its netdev (IPoIB or Ethernet interface)", "dev NETDEV`");
+    d->port[0].state = IBV_PORT_DOWN;
+    refuses(VBN_ERR_NO_DEVICE, "not active", "`ip link set dev NETDEV up`");
+    unit_sysfs_ndev("fake0", 1, 0, "ens7f0");
+    refuses(VBN_ERR_NO_DEVICE, "not active", "`ip link set dev ens7f0 up`");
+    d->port[0].state = IBV_PORT_ACTIVE;
+    refuses(VBN_ERR_NO_ADDRESS, "its netdev ens7f0", "`ip addr add ADDRESS/LENGTH dev ens7f0`");
+    unit_sysfs_remove();
+}
+
 static void device_cannot_be_opened(void **state)
 {
     (void)state;
@@ -352,6 +368,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(port_is_no_number, setup, lone_teardown),
         cmocka_unit_test_setup_teardown(port_is_down, setup, lone_teardown),
         cmocka_unit_test_setup_teardown(netdev_has_no_address, setup, lone_teardown),
+        cmocka_unit_test_setup_teardown(obstacles_name_the_netdev, setup, lone_teardown),
         cmocka_unit_test_setup_teardown(device_cannot_be_opened, setup, lone_teardown),
         cmocka_unit_test_setup_teardown(inline_room_is_halved_until_it_fits, setup, lone_teardown),
         cmocka_unit_test_setup_teardown(no_queue_pair_at_all, setup, lone_teardown),

@@ -122,6 +122,47 @@ static void bad_addresses(void **state)
     assert_null(vbn_endpoint_find(ctx, 7));
 }
 
+static void no_address_of_the_peer_s_family(void **state)
+{
+    struct vbn_wire_address a;
+    vbn_endpoint_t *ep = NULL;
+    struct vbn_error err;
+
+    (void)state;
+    lone_close(ctx);
+    fake_reset();
+    lone_device = fake_device_add("fake0");
+    fake_address_add("eth0", "fd00::1", lone_device, 1);
+    ctx = lone_open(tweak);
+    a = lone_address(ctx, 7);
+    assert_int_equal(create(&a, &ep, &err), VBN_ERR_UNREACHABLE);
+    assert_contains(err.text, "give its netdev an IPv4 address");
+    assert_null(vbn_endpoint_find(ctx, 7));
+    a.addrs[0].family = 6;
+    assert_int_equal(create(&a, &ep, &err), VBN_OK);
+}
+
+/* It came by itself and has gone: its endpoint stays, for it may come again. */
+static void unreachable_but_known(void **state)
+{
+    struct vbn_wire_hello hello = lone_hello(ctx, 7);
+    struct rdma_cm_id *id = lone_request(ctx, &hello);
+    struct vbn_wire_address a = lone_address(ctx, 7);
+    vbn_endpoint_t *ep, *again = NULL;
+
+    (void)state;
+    lone_progress(ctx);
+    ep = vbn_endpoint_find(ctx, 7);
+    fake_event(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, NULL, 0);
+    lone_progress(ctx);
+    a.addrs[0].family = 6;
+    assert_int_equal(create(&a, &again, NULL), VBN_ERR_UNREACHABLE);
+    assert_null(again);
+    assert_ptr_equal(vbn_endpoint_find(ctx, 7), ep);
+    assert_ptr_equal(lone_accept(ctx, 7)->ep, ep);
+    assert_true(vbn_endpoint_connected(ep));
+}
+
 /* A second blob of a known peer that leads nowhere must not take the endpoint from its owner. */
 static void bad_address_of_a_known_peer(void **state)
 {
@@ -659,6 +700,8 @@ int main(void)
         T(the_peer_may_have_come_first),
         T(unclaimed_and_unconnected),
         T(bad_addresses),
+        T(no_address_of_the_peer_s_family),
+        T(unreachable_but_known),
         T(bad_address_of_a_known_peer),
         T(without_memory),
         T(many_peers),

@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <net/if.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static struct rdma_event_channel *channel;
 static struct vbn_netif *list;
@@ -90,86 +88,41 @@ static void calls_that_fail_leave_nothing(void **state)
 
 /* --- sysfs ------------------------------------------------------------------------------------ */
 
-static char root[] = "/tmp/verbena-netif.XXXXXX";
-
-static void write_ndev(const char *folder, const char *file, const char *text)
-{
-    char path[300];
-    FILE *f;
-
-    snprintf(path, sizeof(path), "%s/%s", folder, file);
-    f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
-
-static void make_folder(char *folder, size_t len)
-{
-    static const char *const steps[] = {"fake0", "ports", "2", "gid_attrs", "ndevs"};
-
-    strcpy(root + sizeof(root) - 7, "XXXXXX");
-    assert_non_null(mkdtemp(root));
-    snprintf(folder, len, "%s", root);
-    for (int i = 0; i < 5; i++) {
-        size_t used = strlen(folder);
-
-        snprintf(folder + used, len - used, "/%s", steps[i]);
-        assert_int_equal(mkdir(folder, 0700), 0);
-    }
-}
-
-static void remove_folder(void)
-{
-    char command[100];
-
-    snprintf(command, sizeof(command), "rm -r '%s'", root);
-    assert_int_equal(system(command), 0);
-}
-
 static void netdevs_of_a_port(void **state)
 {
-    char folder[200], names[64];
+    static const char *const ends[] = {"1", "h1", "th1", "eth1"};
+    char names[64];
 
     (void)state;
-    make_folder(folder, sizeof(folder));
-    write_ndev(folder, "0", "eth10\n");
-    write_ndev(folder, "1", "eth10\n"); /* one line for each address */
-    write_ndev(folder, "2", "eth1\n");  /* part of another's name, and not the same */
-    write_ndev(folder, "3", "\n");
-    unit_sysfs(root);
+    unit_sysfs_ndev("fake0", 2, 0, "eth10");
+    unit_sysfs_ndev("fake0", 2, 1, "eth10"); /* one line for each address */
+    unit_sysfs_ndev("fake0", 2, 2, "eth1");  /* part of another's name, and not the same */
+    unit_sysfs_ndev("fake0", 2, 3, "");
     vbn_netif_of_port("fake0", 2, names, sizeof(names));
     assert_true(!strcmp(names, "eth10 eth1") || !strcmp(names, "eth1 eth10"));
-    for (int i = 0; i < 4;
-         i++) { /* each ends in those before it, in whatever order they are read */
-        static const char *const ends[] = {"1", "h1", "th1", "eth1"};
-        char file[2] = {(char)('0' + i), '\0'};
-
-        write_ndev(folder, file, ends[i]);
-    }
+    for (unsigned i = 0; i < 4; i++) /* each ends in the next, in whatever order they are read */
+        unit_sysfs_ndev("fake0", 2, i, ends[i]);
     vbn_netif_of_port("fake0", 2, names, sizeof(names));
     assert_int_equal(strlen(names), strlen("1 h1 th1 eth1"));
     vbn_netif_of_port("fake0", 1, names, sizeof(names));
     assert_string_equal(names, "");
     vbn_netif_of_port("fake1", 2, names, sizeof(names));
     assert_string_equal(names, "");
-    remove_folder();
+    unit_sysfs_remove();
 }
 
 static void more_netdevs_than_room(void **state)
 {
-    char folder[200], names[24], name[32];
+    char names[24], name[32];
 
     (void)state;
-    make_folder(folder, sizeof(folder));
-    for (int i = 0; i < 20; i++) {
-        snprintf(name, sizeof(name), "netdev%02d.123456", i % 100);
-        write_ndev(folder, name, name);
+    for (unsigned i = 0; i < 20; i++) {
+        snprintf(name, sizeof(name), "netdev%02u.123456", i);
+        unit_sysfs_ndev("fake0", 2, i, name);
     }
-    unit_sysfs(root);
     vbn_netif_of_port("fake0", 2, names, sizeof(names));
     assert_true(strlen(names) >= 10 && strlen(names) < sizeof(names));
-    remove_folder();
+    unit_sysfs_remove();
 }
 
 int main(void)

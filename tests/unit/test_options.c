@@ -6,6 +6,7 @@
 #include "options.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 static struct vbn_options opts;
 static struct vbn_error err;
@@ -256,6 +257,30 @@ static void default_clock_and_random_work(void **state)
     assert_false(a == b && b == c);
 }
 
+/* Where nobody asked for the log: errors and warnings on stderr, and nothing of the rest. */
+static void default_log_is_stderr(void **state)
+{
+    struct vbn_options taken;
+    FILE *file = tmpfile();
+    int saved = dup(STDERR_FILENO);
+    char text[200];
+    size_t len;
+
+    (void)state;
+    assert_int_equal(vbn_options_take(NULL, &taken, &err), VBN_OK);
+    assert_non_null(file);
+    assert_int_equal(dup2(fileno(file), STDERR_FILENO), STDERR_FILENO);
+    for (enum vbn_log_level level = VBN_LOG_ERROR; level <= VBN_LOG_DEBUG; level++)
+        taken.log(NULL, level, level == VBN_LOG_ERROR ? "first" : "later");
+    assert_int_equal(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+    close(saved);
+    rewind(file);
+    len = fread(text, 1, sizeof(text) - 1, file);
+    fclose(file);
+    text[len] = '\0';
+    assert_string_equal(text, "verbena: first\nverbena: later\n");
+}
+
 static void smaller_struct_is_taken(void **state)
 {
     struct vbn_options taken;
@@ -359,6 +384,7 @@ int main(void)
         cmocka_unit_test_setup(nothing_gives_the_defaults, setup),
         cmocka_unit_test_setup(own_values_and_callbacks_are_kept, setup),
         cmocka_unit_test_setup(default_clock_and_random_work, setup),
+        cmocka_unit_test_setup(default_log_is_stderr, setup),
         cmocka_unit_test_setup(smaller_struct_is_taken, setup),
         cmocka_unit_test_setup(larger_struct_is_taken, setup),
         cmocka_unit_test_setup(wrong_sizes_are_refused, setup),

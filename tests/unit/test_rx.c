@@ -347,6 +347,28 @@ static void receive_that_fails(void **state)
 
 /* --- acknowledging ---------------------------------------------------------------------------- */
 
+/* What a destroyed queue pair left in the completion queue, as some devices do. */
+static void completion_of_nobody_s_queue_pair(void **state)
+{
+    struct ibv_qp gone = *conn->q.qp;
+    struct vbn_rq *rq = &ctx->rx.shared;
+    uint32_t buffers = rq->posted + rq->chain_len;
+
+    (void)state;
+    gone.qp_num = 0xabcdef;
+    lone_am(conn, 5, "x", 1);
+    for (int i = 0; i < 3; i++) {
+        assert_true(fake_message(&gone, "a message of 24 bytes...", 24));
+        fake_recv_fails(&gone, IBV_WC_WR_FLUSH_ERR);
+    }
+    vbn_progress(ctx);
+    assert_int_equal(rq->posted + rq->chain_len, buffers); /* the queue has them back */
+    assert_int_equal(got.calls, 1);
+    lone_am(conn, 5, "x", 1);
+    assert_int_equal(got.calls, 2);
+    assert_int_equal(unit.failures, 0);
+}
+
 static void told_at_half_the_window(void **state)
 {
     struct vbn_wire_hdr hdr;
@@ -611,6 +633,7 @@ int main(void)
         T(ack_of_what_was_not_sent),
         T(sequence_wraps),
         T(receive_that_fails),
+        T(completion_of_nobody_s_queue_pair),
         T(told_at_half_the_window),
         T(one_acknowledgement_at_a_time),
         T(told_after_a_while),

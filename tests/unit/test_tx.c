@@ -318,6 +318,25 @@ static void buffers_are_shared_fairly(void **state)
     assert_int_equal(vbn_am_send(other, 1, NULL, 0), VBN_ERR_AGAIN);
 }
 
+/* Without memory for further buffers those that there are must do. */
+static void no_memory_for_more_buffers(void **state)
+{
+    unsigned sent = 0;
+
+    (void)state;
+    start(4, NULL);
+    unit_fail_allocs(true);
+    while (send_len(10) == VBN_OK && sent < 1000)
+        sent++;
+    unit_fail_allocs(false);
+    assert_in_range(sent, 16, 63);
+    assert_int_equal(sent, ctx->msgs.count);
+    assert_int_equal(send_len(10), VBN_ERR_AGAIN);
+    lone_ack(conn);
+    assert_int_equal(send_len(10), VBN_OK);
+    assert_int_equal(unit.failures, 0);
+}
+
 static void endpoint_s_own_limit(void **state)
 {
     unsigned sent = 0;
@@ -536,6 +555,7 @@ int main(void)
         T(send_queue_full),
         T(too_long_or_over),
         T(buffers_are_shared_fairly),
+        T(no_memory_for_more_buffers),
         T(endpoint_s_own_limit),
         T(iwarp_s_passive_side_waits_to_be_spoken_to),
         T(inline_until_acknowledged),

@@ -70,8 +70,12 @@ bool unit_alloc_failed(void);
 /* A process without privileges that may lock BYTES; UINT64_MAX: whatever the machine says. */
 void unit_memlock(uint64_t bytes);
 
-/* Below DIR instead of below /sys/class/infiniband; NULL: the machine's own. */
-void unit_sysfs(const char *dir);
+/*
+ * What /sys/class/infiniband says from now on: the netdev NAME for the entry NUMBER of the table of
+ * PORT of DEVICE. Until unit_sysfs_remove(), which gives the machine's own back.
+ */
+void unit_sysfs_ndev(const char *device, unsigned port, unsigned number, const char *name);
+void unit_sysfs_remove(void);
 
 /* Looking at /dev/infiniband/rdma_cm fails with ERROR; 0: it does not. */
 void unit_cm_file(int error);

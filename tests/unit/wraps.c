@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,7 +16,7 @@ static struct {
     unsigned alloc_left;
     bool alloc_all, alloc_failed;
     uint64_t memlock;
-    const char *sysfs;
+    char sysfs[64]; /* a folder in its place, or "" */
     int cm_error;
     jmp_buf *assertion;
 } armed = {.memlock = UINT64_MAX};
@@ -114,19 +115,16 @@ long __wrap_syscall(long number, void *head, struct __user_cap_data_struct *data
 
 #define SYSFS "/sys/class/infiniband/"
 
+enum { PATH_LEN = 600 };
+
 DIR *__real_opendir(const char *path);
 FILE *__real_fopen(const char *path, const char *mode);
 DIR *__wrap_opendir(const char *path);
 FILE *__wrap_fopen(const char *path, const char *mode);
 
-void unit_sysfs(const char *dir)
-{
-    armed.sysfs = dir;
-}
-
 static const char *redirect(const char *path, char *buf, size_t len)
 {
-    if (!armed.sysfs || strncmp(path, SYSFS, strlen(SYSFS)))
+    if (!armed.sysfs[0] || strncmp(path, SYSFS, strlen(SYSFS)))
         return path;
     snprintf(buf, len, "%s/%s", armed.sysfs, path + strlen(SYSFS));
     return buf;
@@ -134,16 +132,53 @@ static const char *redirect(const char *path, char *buf, size_t len)
 
 DIR *__wrap_opendir(const char *path)
 {
-    char buf[600];
+    char buf[PATH_LEN];
 
     return __real_opendir(redirect(path, buf, sizeof(buf)));
 }
 
 FILE *__wrap_fopen(const char *path, const char *mode)
 {
-    char buf[600];
+    char buf[PATH_LEN];
 
     return __real_fopen(redirect(path, buf, sizeof(buf)), mode);
+}
+
+static void make_path(const char *path)
+{
+    char part[PATH_LEN];
+
+    for (const char *end = strchr(path + 1, '/'); end; end = strchr(end + 1, '/')) {
+        snprintf(part, sizeof(part), "%.*s", (int)(end - path), path);
+        assert_true(mkdir(part, 0700) == 0 || errno == EEXIST);
+    }
+}
+
+void unit_sysfs_ndev(const char *device, unsigned port, unsigned number, const char *name)
+{
+    char path[PATH_LEN];
+    FILE *file;
+
+    if (!armed.sysfs[0]) {
+        strcpy(armed.sysfs, "/tmp/verbena-sysfs.XXXXXX");
+        assert_non_null(mkdtemp(armed.sysfs));
+    }
+    snprintf(path, sizeof(path), "%s/%s/ports/%u/gid_attrs/ndevs/%u", armed.sysfs, device, port,
+             number);
+    make_path(path);
+    file = __real_fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "%s\n", name);
+    fclose(file);
+}
+
+void unit_sysfs_remove(void)
+{
+    char command[PATH_LEN];
+
+    snprintf(command, sizeof(command), "rm -r '%s'", armed.sysfs);
+    assert_int_equal(system(command), 0);
+    armed.sysfs[0] = '\0';
 }
 
 /* --- a library never ends its process --------------------------------------------------------- */
