@@ -204,8 +204,6 @@ static void dispatch(vbn_context_t *ctx, const struct cm_event *ev)
         rejected(conn, ev);
         break;
     case RDMA_CM_EVENT_DISCONNECTED:
-        while (vbn_cqs_poll(ctx) > 0)
-            ; /* what the peer sent before it left counts, its farewell above all */
         vbn_conn_fail(conn, VBN_EV_GONE, "the peer disconnected");
         break;
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
@@ -215,8 +213,11 @@ static void dispatch(vbn_context_t *ctx, const struct cm_event *ev)
     case RDMA_CM_EVENT_ADDR_ERROR:
     case RDMA_CM_EVENT_ROUTE_ERROR:
     case RDMA_CM_EVENT_CONNECT_ERROR:
-    case RDMA_CM_EVENT_UNREACHABLE:
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "%s (%d)", rdma_event_str(ev->type), ev->status);
+        break;
+    case RDMA_CM_EVENT_UNREACHABLE:
+        vbn_conn_fail(conn, conn->active ? VBN_EV_CM_ERROR : VBN_EV_UNHEARD, "%s (%d)",
+                      rdma_event_str(ev->type), ev->status);
         break;
     default:
         break; /* TIMEWAIT_EXIT, ADDR_CHANGE and multicast say nothing that we act upon */

@@ -149,9 +149,17 @@ static void act_up(struct vbn_conn *conn)
     vbn_flow_init(&conn->flow, conn->window, conn->hello.credits);
     conn->told_next = conn->ep->rx_next;
     conn->peer_ready = conn->active || !conn->ctx->device.iwarp;
+    conn->cause[0] = '\0';
+    vbn_timer_stop(&conn->ctx->timers, &conn->timer);
     if (!conn->peer_ready)
         set_deadline(conn, conn->ctx->opts.connect_timeout_ms * MS_NS);
     vbn_endpoint_up(conn->ep, conn);
+}
+
+/* The peer may have sent already: that would be proof enough of our answer. */
+static void act_linger(struct vbn_conn *conn)
+{
+    set_deadline(conn, LEAVE_NS);
 }
 
 /* iWARP's accepting side does not learn whether its answer arrived until the peer speaks. */
@@ -201,16 +209,23 @@ static void act_disconnect(struct vbn_conn *conn)
     act_drain(conn);
 }
 
-static void act_lost(struct vbn_conn *conn)
-{
-    act_disconnect(conn);
-    vbn_endpoint_conn_lost(conn->ep, conn);
-}
-
 static void act_bury(struct vbn_conn *conn)
 {
     vbn_timer_stop(&conn->ctx->timers, &conn->timer);
     conn->ctx->slow_work = true;
+}
+
+/* What had arrived has been taken, a farewell above all: only now is it known what the end means.
+ */
+static void act_lost(struct vbn_conn *conn)
+{
+    vbn_endpoint_conn_lost(conn->ep, conn);
+}
+
+static void act_lost_bury(struct vbn_conn *conn)
+{
+    act_lost(conn);
+    act_bury(conn);
 }
 
 static void act_attempt_over(struct vbn_conn *conn)
@@ -253,6 +268,7 @@ struct step {
     [VBN_EV_ADDR_OK] = STAY(state), \
     [VBN_EV_ROUTE_OK] = STAY(state), \
     [VBN_EV_ANSWER] = STAY(state), \
+    [VBN_EV_UNHEARD] = STAY(state), \
     [VBN_EV_ESTABLISHED] = STAY(state)
 
 #define LATE_FAULTS(state) \
@@ -285,14 +301,15 @@ static const struct step table[VBN_CONN_STATES][VBN_CONN_EVENTS] = {
     },
     [VBN_CONN_ACCEPTING] = {
         [VBN_EV_ESTABLISHED] = {VBN_CONN_ESTABLISHED, act_up},
+        [VBN_EV_UNHEARD] = {VBN_CONN_ACCEPTING, act_linger},
         ATTEMPT_DRAINS,
     },
     [VBN_CONN_ESTABLISHED] = {
         LATE_CM(ESTABLISHED),
-        [VBN_EV_REJECTED] = {VBN_CONN_DISCONNECTING, act_lost},
-        [VBN_EV_CM_ERROR] = {VBN_CONN_DISCONNECTING, act_lost},
-        [VBN_EV_QP_ERROR] = {VBN_CONN_DISCONNECTING, act_lost},
-        [VBN_EV_GONE] = {VBN_CONN_DRAINING, act_lost},
+        [VBN_EV_REJECTED] = {VBN_CONN_DISCONNECTING, act_disconnect},
+        [VBN_EV_CM_ERROR] = {VBN_CONN_DISCONNECTING, act_disconnect},
+        [VBN_EV_QP_ERROR] = {VBN_CONN_DISCONNECTING, act_disconnect},
+        [VBN_EV_GONE] = {VBN_CONN_DRAINING, act_disconnect},
         [VBN_EV_CLOSE] = {VBN_CONN_DISCONNECTING, act_disconnect},
         [VBN_EV_TIMEOUT] = {VBN_CONN_ESTABLISHED, act_unheard},
     },
@@ -300,15 +317,15 @@ static const struct step table[VBN_CONN_STATES][VBN_CONN_EVENTS] = {
         LATE_CM(DISCONNECTING),
         LATE_FAULTS(DISCONNECTING),
         [VBN_EV_GONE] = {VBN_CONN_DRAINING, NULL},
-        [VBN_EV_DRAINED] = {VBN_CONN_LEAVING, NULL},
-        [VBN_EV_TIMEOUT] = {VBN_CONN_DEAD, act_bury},
+        [VBN_EV_DRAINED] = {VBN_CONN_LEAVING, act_lost},
+        [VBN_EV_TIMEOUT] = {VBN_CONN_DEAD, act_lost_bury},
     },
     [VBN_CONN_DRAINING] = {
         LATE_CM(DRAINING),
         LATE_FAULTS(DRAINING),
         [VBN_EV_GONE] = STAY(DRAINING),
-        [VBN_EV_DRAINED] = {VBN_CONN_DEAD, act_bury},
-        [VBN_EV_TIMEOUT] = {VBN_CONN_DEAD, act_bury},
+        [VBN_EV_DRAINED] = {VBN_CONN_DEAD, act_lost_bury},
+        [VBN_EV_TIMEOUT] = {VBN_CONN_DEAD, act_lost_bury},
     },
     [VBN_CONN_LEAVING] = {
         LATE_CM(LEAVING),

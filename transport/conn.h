@@ -37,6 +37,7 @@ enum vbn_conn_event {
     VBN_EV_ANSWER,      /* the peer accepted; its private data are in `hello` */
     VBN_EV_ESTABLISHED, /* the peer is ready to receive */
     VBN_EV_REJECTED,    /* the peer refused */
+    VBN_EV_UNHEARD,     /* nothing says that our answer has reached the peer */
     VBN_EV_CM_ERROR,    /* resolving or connecting failed */
     VBN_EV_GONE,        /* the peer disconnected, or the id has no connection any more */
     VBN_EV_QP_ERROR,    /* a completion with an error, or the device says so */

@@ -213,10 +213,11 @@ void vbn_qp_fail(struct vbn_conn *conn)
     if (!q->qp || q->failed)
         return;
     q->failed = true;
-    ibv_modify_qp(q->qp, &attr, IBV_QP_STATE);
-    if (q->head == q->tail)
+    q->depth = 0; /* there is no room any more */
+    if (ibv_modify_qp(q->qp, &attr, IBV_QP_STATE) && q->head == q->tail)
         return;
-    /* Completed but unsignaled requests report nothing: one more tells that all are through. */
+    /* Completed but unsignaled requests report nothing, and what had arrived may not have reported
+     * yet: one request more, behind all of them in the completion queue, tells that they are in. */
     q->drain.conn = conn;
     q->drain.slot = q->head;
     q->drain.first = q->group;

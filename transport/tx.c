@@ -102,8 +102,11 @@ static inline void post(vbn_endpoint_t *ep, struct vbn_tx *tx)
         ctx->counters.tx_msgs++;
         ctx->counters.tx_bytes += msg->len;
         post_msg(ep->conn, msg);
-    } else if (!vbn_rma_post(ep->conn, tx)) {
-        vbn_rma_abort(tx, ep->status); /* the endpoint has ended, and its queue with it */
+    } else if (vbn_unlikely(!vbn_rma_post(ep->conn, tx))) {
+        if (ep->state >= VBN_EP_CLOSED)
+            vbn_rma_abort(tx, ep->status); /* the endpoint has ended, and its queue with it */
+        else
+            STAILQ_INSERT_HEAD(&ep->queue, tx, entry); /* it ends when the connection is drained */
     }
 }
 

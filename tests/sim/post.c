@@ -246,7 +246,7 @@ static int post_one(struct sim_qp *qp, const struct ibv_send_wr *wr)
     }
     if (qp->sq_used >= qp->init.cap.max_send_wr)
         return ENOMEM;
-    if (qp->iw_id && qp->iw_id->passive && !qp->rx_any)
+    if (qp->state == IBV_QPS_RTS && qp->iw_id && qp->iw_id->passive && !qp->rx_any)
         sim_violation("ibv_post_send on QP %u: iWARP's accepting side sends before it received",
                       qp->qp.qp_num);
     wqe_append(qp, wqe_new(qp, wr));

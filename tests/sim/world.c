@@ -98,12 +98,13 @@ static uint64_t between(uint64_t least, uint64_t most)
 }
 
 /* Sizes from cramped to comfortable; what all ranks must share is drawn once. */
-static void draw_options(struct vbn_options *options, uint64_t eager_limit, int ranks)
+static void draw_options(const struct world *world, const struct world_rank *rank,
+                         struct vbn_options *options)
 {
-    options->eager_limit = eager_limit;
+    options->eager_limit = rank->eager_limit;
     options->window = between(4, 64);
     /* Enough for a window to every peer: fewer buffers would refuse connections. */
-    options->srq_depth = 128 + (options->window + 40) * (uint64_t)ranks;
+    options->srq_depth = 128 + (options->window + 40) * (uint64_t)world->count;
     options->sq_depth = between(4, 64);
     options->tx_buffers = between(64, 256);
     options->cq_size = 2 * options->srq_depth + fabric_random(1024);
@@ -115,6 +116,10 @@ static void draw_options(struct vbn_options *options, uint64_t eager_limit, int 
     options->retry_count = between(1, 7);
     options->connect_timeout_ms = between(1000, 8000);
     options->use_srq = fabric_random(4) != 0;
+    /* A small completion queue leaves few receive buffers: only where windows may exceed them. */
+    bool overcommits = rank->has_srq && options->use_srq && world->plan.transport != FABRIC_IWARP;
+    if (overcommits && fabric_random(2))
+        options->cq_size = between(256, 1024);
 }
 
 static void options_make(const struct world *world, struct world_rank *rank)
@@ -122,7 +127,7 @@ static void options_make(const struct world *world, struct world_rank *rank)
     struct vbn_options *options = &rank->options;
     vbn_options_init(options, sizeof(*options));
     if (!world->plan.defaults)
-        draw_options(options, rank->eager_limit, world->count);
+        draw_options(world, rank, options);
     options->clock_ns = clock_ns;
     options->random = random_bits;
     options->log = log_line;
@@ -211,6 +216,7 @@ bool world_open(struct world *world, const struct world_plan *plan)
         }
         rank->number = i;
         rank->node = node;
+        rank->has_srq = !attr.no_srq;
         rank->rank = fabric_rank_add(node);
         rank->eager_limit = eager_limit;
         if (!world_rank_open(world, rank))

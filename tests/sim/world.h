@@ -27,6 +27,7 @@ struct world_plan {
 
 struct world_rank {
     int number, rank, node;
+    bool has_srq; /* its node's device has shared receive queues */
     vbn_context_t *ctx;
     struct vbn_options options;
     unsigned char address[VBN_ADDRESS_MAX];

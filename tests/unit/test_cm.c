@@ -473,14 +473,42 @@ static void completions_before_the_disconnect(void **state)
     unsigned char bytes[sizeof(bye)];
 
     (void)state;
-    vbn_progress(ctx); /* the completion comes between the poll and the look at events */
+    fake_flush_by_itself(false);
     fake_event(conn->id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL, 0);
-    vbn_wire_hdr_write(bytes, &bye);
-    assert_true(fake_message(conn->q.qp, bytes, sizeof(bytes)));
-    vbn_cm_poll(ctx);
-    assert_int_equal(ep->state, VBN_EP_CLOSED);
     lone_progress(ctx);
+    assert_int_equal(conn->state, VBN_CONN_DRAINING);
+    vbn_wire_hdr_write(bytes, &bye); /* it arrived before, and reports only now */
+    assert_true(fake_message(conn->q.qp, bytes, sizeof(bytes)));
+    fake_flush(conn->q.qp);
+    lone_progress(ctx);
+    assert_int_equal(ep->state, VBN_EP_CLOSED);
     assert_int_equal(unit.failures, 0); /* it said farewell */
+}
+
+/* Its word that our answer was not confirmed counts for less than the peer's own. */
+static void unconfirmed_but_heard(void **state)
+{
+    struct vbn_wire_hello hello = lone_hello(ctx, 7);
+    struct rdma_cm_id *id = lone_request(ctx, &hello);
+    struct vbn_wire_hdr hdr;
+    unsigned char bytes[sizeof(hdr)];
+    struct vbn_conn *conn;
+
+    (void)state;
+    lone_progress(ctx);
+    conn = id->context;
+    hdr = lone_hdr(conn, VBN_WIRE_AM);
+    fake_event(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, NULL, 0);
+    lone_pass(ctx, 900);
+    assert_int_equal(conn->state, VBN_CONN_ACCEPTING);
+    vbn_wire_hdr_write(bytes, &hdr);
+    assert_true(fake_message(conn->q.qp, bytes, sizeof(bytes)));
+    lone_pass(ctx, 5000);
+    assert_int_equal(conn->state, VBN_CONN_ESTABLISHED);
+    fake_event(conn->id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, NULL, 0); /* as late as can be */
+    lone_pass(ctx, 5000);
+    assert_int_equal(conn->state, VBN_CONN_ESTABLISHED);
+    assert_int_equal(unit.failures, 0);
 }
 
 static void device_removal(void **state)
@@ -534,6 +562,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(refused_on_iwarp, setup, teardown),
         cmocka_unit_test_setup_teardown(errors_on_the_way, setup, teardown),
         cmocka_unit_test_setup_teardown(completions_before_the_disconnect, setup, teardown),
+        cmocka_unit_test_setup_teardown(unconfirmed_but_heard, setup, teardown),
         cmocka_unit_test_setup_teardown(device_removal, setup, teardown),
         cmocka_unit_test_setup_teardown(events_that_say_nothing, setup, teardown),
     };

@@ -510,8 +510,9 @@ static void post_that_is_refused(void **state)
         for (int i = 0; i < 2; i++)
             assert_int_equal(send_len(500), VBN_OK);
         assert_int_equal(send_len(inlined ? 10 : 500), VBN_OK); /* taken, and lost with the rest */
-        assert_int_equal(send_len(10), VBN_ERR_PEER_LOST);
+        assert_int_equal(send_len(10), VBN_OK);                 /* until it is drained */
         lone_progress(ctx);
+        assert_int_equal(send_len(10), VBN_ERR_PEER_LOST);
         assert_int_equal(unit.failures, 1);
         assert_int_equal(ep->msgs_out, 0);
         assert_int_equal(ctx->lazy, 0);
