@@ -38,6 +38,14 @@ const char *vbn_status_str(int status)
         return "timed out";
     case VBN_ERR_PROTOCOL:
         return "protocol error";
+    case VBN_PENDING:
+        return "pending";
+    case VBN_ERR_TRUNCATED:
+        return "message truncated";
+    case VBN_ERR_CANCELED:
+        return "canceled";
+    case VBN_ERR_MISMATCH:
+        return "ranks do not agree on the call";
     default:
         return "unknown status";
     }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # libverbena: the transport library.
 
-include_HEADERS = transport/verbena.h
+include_HEADERS = transport/verbena.h transport/verbena_transport.h
 pkgconfig_DATA = transport/verbena.pc
 
 # All of the library as a convenience archive, so that unit tests reach what the version script

@@ -40,6 +40,7 @@ typedef struct vbn_msg vbn_msg_t;           /* a message in registered memory */
 typedef struct vbn_mem vbn_mem_t;           /* a registered region */
 
 enum vbn_status {
+    VBN_PENDING = 1, /* started, and not over yet */
     VBN_OK = 0,
     VBN_ERR_AGAIN = -1,        /* no buffer or queue slot now: call vbn_progress() and try again */
     VBN_ERR_INVALID = -2,      /* an argument is out of its range */
@@ -55,6 +56,9 @@ enum vbn_status {
     VBN_ERR_CLOSED = -12,      /* this side, or the peer in good order, has closed */
     VBN_ERR_TIMEOUT = -13,     /* not finished within the time allowed */
     VBN_ERR_PROTOCOL = -14,    /* the peer sent something that the wire format forbids */
+    VBN_ERR_TRUNCATED = -15,   /* a message was longer than the buffer of its receive */
+    VBN_ERR_CANCELED = -16,    /* a receive was cancelled before a message came */
+    VBN_ERR_MISMATCH = -17,    /* ranks do not agree on a collective call or its sizes */
 };
 
 /* A short English name of STATUS, for messages; never NULL. Any thread. */

@@ -362,7 +362,7 @@ static void every_status_has_its_name(void **state)
 {
     (void)state;
     for (int s = VBN_ERR_PROTOCOL; s <= VBN_OK; s++) {
-        assert_string_not_equal(vbn_status_str(s), vbn_status_str(1));
+        assert_string_not_equal(vbn_status_str(s), vbn_status_str(99));
         for (int t = VBN_ERR_PROTOCOL; t < s; t++)
             assert_string_not_equal(vbn_status_str(s), vbn_status_str(t));
     }
