@@ -361,9 +361,9 @@ static void version_range_follows_the_test_option(void **state)
 static void every_status_has_its_name(void **state)
 {
     (void)state;
-    for (int s = VBN_ERR_PROTOCOL; s <= VBN_OK; s++) {
+    for (int s = VBN_ERR_MISMATCH; s <= VBN_OK; s++) {
         assert_string_not_equal(vbn_status_str(s), vbn_status_str(99));
-        for (int t = VBN_ERR_PROTOCOL; t < s; t++)
+        for (int t = VBN_ERR_MISMATCH; t < s; t++)
             assert_string_not_equal(vbn_status_str(s), vbn_status_str(t));
     }
     assert_non_null(vbn_status_str(-12345));
