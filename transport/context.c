@@ -3,6 +3,7 @@
 #include "error.h"
 #include "log.h"
 #include "rma.h"
+#include "wait.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,6 +42,7 @@ static int open_queues(vbn_context_t *ctx, struct vbn_error *err)
     if (rc)
         return rc;
     vbn_rma_init(ctx);
+    vbn_tags_init(ctx);
     if (vbn_cqs_init(ctx, entries, ctx->rx.shared.srq ? ctx->rx.max : 0))
         return vbn_error_set(err, VBN_ERR_DEVICE,
                              "device %s: cannot make a completion queue of %u entries (%s)",
@@ -61,7 +63,9 @@ static int open_all(vbn_context_t *ctx, struct vbn_error *err)
                              "device %s: its event descriptor is unusable (%s)", ctx->device.name,
                              strerror(errno));
     settle_limits(ctx);
-    rc = open_queues(ctx, err);
+    rc = vbn_wait_init(ctx, err);
+    if (!rc)
+        rc = open_queues(ctx, err);
     return rc ? rc : vbn_cm_listen(ctx, err);
 }
 
@@ -69,9 +73,11 @@ static void free_all(vbn_context_t *ctx)
 {
     vbn_cm_unlisten(ctx);
     vbn_cqs_fini(ctx);
+    vbn_wait_fini(ctx);
     vbn_rx_fini(ctx);
     vbn_tx_fini(ctx);
     vbn_rma_fini(ctx);
+    vbn_tags_fini(ctx);
     vbn_mem_fini(ctx);
     vbn_device_fini(ctx);
     vbn_cm_fini(ctx);
@@ -91,6 +97,7 @@ int vbn_open(const struct vbn_options *opts, vbn_context_t **out, struct vbn_err
         free(ctx);
         return rc;
     }
+    ctx->wait_fd = -1;
     pthread_mutex_init(&ctx->mutex, NULL);
     LIST_INIT(&ctx->mems);
     TAILQ_INIT(&ctx->conns);
@@ -300,6 +307,7 @@ static void abandon(vbn_context_t *ctx)
     }
     vbn_conn_reap(ctx);
     vbn_rma_deliver_ended(ctx);
+    vbn_tags_advance(ctx);
     vbn_unlock(ctx);
     vbn_progress_leave(ctx);
 }
@@ -313,6 +321,9 @@ int vbn_close(vbn_context_t *ctx)
     while ((left = vbn_shutdown(ctx)) && vbn_now_ns(ctx) < deadline)
         if (vbn_progress(ctx) == 0)
             sched_yield();
+    vbn_lock(ctx);
+    vbn_tags_abandon(ctx);
+    vbn_unlock(ctx);
     vbn_progress(ctx); /* the last callbacks */
     if (left) {
         vbn_log(ctx, VBN_LOG_WARN,

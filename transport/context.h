@@ -34,13 +34,16 @@ struct vbn_context {
     uint32_t max_am_len;
     LIST_HEAD(, vbn_mem) mems; /* the user's registered regions */
     struct vbn_counters counters;
+    struct vbn_tags tags;
+    struct ibv_comp_channel *comp_channel;
+    int wait_fd; /* readable when one of the channels is */
 
     pthread_mutex_t mutex;
     atomic_bool progressing;
     uint32_t polls_left; /* until the next look at the slow side */
     bool slow_work;      /* something waits for the slow side: look now */
     uint32_t connecting; /* connections on their way */
-    uint64_t next_events_ns, next_acks_ns;
+    uint64_t next_events_ns, next_acks_ns, next_probe_ns;
 
     uint64_t uid;
     vbn_endpoint_t *endpoints; /* hash by uid */

@@ -20,7 +20,7 @@ static struct vbn_cq *add_queue(vbn_context_t *ctx)
     cq = calloc(1, sizeof(*cq));
     if (!cq)
         return NULL;
-    cq->cq = ibv_create_cq(ctx->device.verbs, (int)cqs->size, NULL, NULL, 0);
+    cq->cq = ibv_create_cq(ctx->device.verbs, (int)cqs->size, NULL, ctx->comp_channel, 0);
     if (!cq->cq) {
         free(cq);
         return NULL;

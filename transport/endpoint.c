@@ -38,6 +38,7 @@ vbn_endpoint_t *vbn_endpoint_add(vbn_context_t *ctx, uint64_t uid)
     snprintf(ep->name, sizeof(ep->name), "%016llx", (unsigned long long)uid);
     STAILQ_INIT(&ep->queue);
     STAILQ_INIT(&ep->unacked);
+    vbn_tag_peer_init(&ep->tag);
     HASH_ADD(hh, ctx->endpoints, uid, sizeof(ep->uid), ep);
     if (!ep->hh.tbl) {
         free(ep);
@@ -49,13 +50,15 @@ vbn_endpoint_t *vbn_endpoint_add(vbn_context_t *ctx, uint64_t uid)
 void vbn_endpoint_free(vbn_endpoint_t *ep)
 {
     vbn_timer_stop(&ep->ctx->timers, &ep->timer);
+    vbn_tag_peer_fini(ep);
     HASH_DELETE(hh, ep->ctx->endpoints, ep);
     free(ep);
 }
 
 static bool has_work(const vbn_endpoint_t *ep)
 {
-    return !STAILQ_EMPTY(&ep->queue) || !STAILQ_EMPTY(&ep->unacked) || ep->rmas_out;
+    return !STAILQ_EMPTY(&ep->queue) || !STAILQ_EMPTY(&ep->unacked) || ep->rmas_out ||
+           vbn_tag_has_work(&ep->tag);
 }
 
 static bool unused(const vbn_endpoint_t *ep)
@@ -235,6 +238,7 @@ static void end(vbn_endpoint_t *ep, enum vbn_ep_state state, int status)
     ep->state = state;
     ep->status = status;
     let_go(ep);
+    vbn_tag_peer_ended(ep, status);
     vbn_tx_abort(ep, status);
     ep->ctx->slow_work = true;
 }
@@ -267,6 +271,11 @@ void vbn_endpoint_conn_lost(vbn_endpoint_t *ep, struct vbn_conn *conn)
     ep->conn = NULL;
     if (ep->state >= VBN_EP_CLOSED)
         return;
+    if (!conn->peer_ready) { /* iWARP: accepted, but the peer had given it up */
+        ep->attempt = conn;
+        vbn_endpoint_attempt_failed(ep, conn);
+        return;
+    }
     if (ep->said_bye) {
         end(ep, VBN_EP_CLOSED, VBN_ERR_CLOSED); /* the peer has gone first; it had our farewell */
         return;

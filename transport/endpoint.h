@@ -7,6 +7,7 @@
 #define VBN_ENDPOINT_H
 
 #include "conn.h"
+#include "tag.h"
 
 #include <stdatomic.h>
 
@@ -36,9 +37,12 @@ struct vbn_endpoint {
     uint32_t tx_next, tx_acked; /* sequence numbers: to be given next; acknowledged before */
     uint32_t rx_next;           /* expected next */
     uint32_t msgs_out;          /* messages got by the caller and not yet back in the pool */
+    uint32_t lazy;              /* of them, those posted that wait for a later completion */
     uint32_t rmas_out;          /* puts and gets accepted and not ended */
     uint32_t conn_count;        /* connections that point here, dead ones too */
     uint32_t session;           /* connections so far */
+
+    struct vbn_tag_peer tag;
 
     bool addr_known; /* addrs are from the peer's blob: we can connect */
     bool said_bye;
@@ -58,6 +62,12 @@ vbn_endpoint_t *vbn_endpoint_find(vbn_context_t *ctx, uint64_t uid);
 
 /* A new endpoint for UID. NULL: no memory. */
 vbn_endpoint_t *vbn_endpoint_add(vbn_context_t *ctx, uint64_t uid);
+
+/* What calls on an endpoint that takes no more work return. */
+static inline int vbn_endpoint_over_status(const vbn_endpoint_t *ep)
+{
+    return ep->status < 0 ? ep->status : VBN_ERR_CLOSED;
+}
 
 /* Starts an attempt where there is work and none is running. */
 void vbn_endpoint_want_conn(vbn_endpoint_t *ep);

@@ -18,6 +18,7 @@ struct vbn_flow {
     uint16_t tx_count, tx_grant; /* messages sent; the peer's grant */
     uint16_t rx_count, rx_told;  /* messages received; our grant as last told */
     uint16_t window;             /* receive buffers that we keep for the peer */
+    uint16_t held;               /* of them, those that messages still lie in */
 };
 
 /* Both sides start from the grant in their private data. */
@@ -45,7 +46,7 @@ static inline bool vbn_flow_may_ack(const struct vbn_flow *f)
 static inline uint16_t vbn_flow_sent(struct vbn_flow *f)
 {
     f->tx_count++;
-    f->rx_told = (uint16_t)(f->rx_count + f->window);
+    f->rx_told = (uint16_t)(f->rx_count + f->window - f->held);
     return f->rx_told;
 }
 
@@ -65,7 +66,7 @@ static inline bool vbn_flow_received(struct vbn_flow *f, uint16_t grant)
 /* Messages received that the peer has not been told of. */
 static inline uint16_t vbn_flow_untold(const struct vbn_flow *f)
 {
-    return (uint16_t)(f->rx_count + f->window - f->rx_told);
+    return (uint16_t)(f->rx_count + f->window - f->held - f->rx_told);
 }
 
 /* So many that the peer may soon run dry. */

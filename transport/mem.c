@@ -51,7 +51,7 @@ static int access_flags(const vbn_context_t *ctx, unsigned access)
     return flags;
 }
 
-int vbn_mem_register(vbn_context_t *ctx, void *addr, size_t len, unsigned access, vbn_mem_t **mem)
+int vbn_mem_make(vbn_context_t *ctx, void *addr, size_t len, unsigned access, vbn_mem_t **mem)
 {
     const unsigned all = VBN_ACCESS_LOCAL_WRITE | VBN_ACCESS_REMOTE_READ | VBN_ACCESS_REMOTE_WRITE |
                          VBN_ACCESS_REMOTE_ATOMIC;
@@ -64,6 +64,8 @@ int vbn_mem_register(vbn_context_t *ctx, void *addr, size_t len, unsigned access
     if (!m)
         return VBN_ERR_NO_MEMORY;
     m->ctx = ctx;
+    m->access = access;
+    m->lent = false;
     m->mr = vbn_mem_reg_mr(ctx, addr, len, access_flags(ctx, access));
     if (!m->mr) {
         err = errno;
@@ -72,20 +74,47 @@ int vbn_mem_register(vbn_context_t *ctx, void *addr, size_t len, unsigned access
             return VBN_ERR_INVALID;
         return vbn_mem_lock_limit() == UINT64_MAX ? VBN_ERR_NO_MEMORY : VBN_ERR_MEMLOCK;
     }
-    vbn_lock(ctx);
     LIST_INSERT_HEAD(&ctx->mems, m, entry);
-    vbn_unlock(ctx);
     *mem = m;
     return VBN_OK;
 }
 
-void vbn_mem_deregister(vbn_mem_t *mem)
+void vbn_mem_drop(vbn_mem_t *mem)
 {
-    vbn_lock(mem->ctx);
     LIST_REMOVE(mem, entry);
-    vbn_unlock(mem->ctx);
     ibv_dereg_mr(mem->mr);
     free(mem);
+}
+
+int vbn_mem_register(vbn_context_t *ctx, void *addr, size_t len, unsigned access, vbn_mem_t **mem)
+{
+    int rc;
+
+    vbn_lock(ctx);
+    rc = vbn_mem_make(ctx, addr, len, access, mem);
+    vbn_unlock(ctx);
+    return rc;
+}
+
+void vbn_mem_deregister(vbn_mem_t *mem)
+{
+    vbn_context_t *ctx = mem->ctx;
+
+    vbn_lock(ctx);
+    vbn_mem_drop(mem);
+    vbn_unlock(ctx);
+}
+
+const vbn_mem_t *vbn_mem_find(vbn_context_t *ctx, const void *addr, size_t len, unsigned access)
+{
+    const vbn_mem_t *mem;
+
+    LIST_FOREACH(mem, &ctx->mems, entry)
+    {
+        if (mem->lent && (mem->access & access) == access && vbn_mem_holds(mem, addr, len))
+            break;
+    }
+    return mem;
 }
 
 void vbn_mem_fini(vbn_context_t *ctx)
@@ -94,7 +123,7 @@ void vbn_mem_fini(vbn_context_t *ctx)
 
     for (mem = LIST_FIRST(&ctx->mems); mem; mem = next) {
         next = LIST_NEXT(mem, entry);
-        vbn_mem_deregister(mem);
+        vbn_mem_drop(mem);
     }
 }
 

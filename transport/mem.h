@@ -8,6 +8,8 @@
 struct vbn_mem {
     vbn_context_t *ctx;
     struct ibv_mr *mr;
+    unsigned access;           /* of enum vbn_access */
+    bool lent;                 /* tagged messages in it may use it */
     LIST_ENTRY(vbn_mem) entry; /* in ctx->mems */
 };
 
@@ -19,6 +21,13 @@ uint64_t vbn_mem_lock_limit(void);
 
 /* Registers; returns NULL with errno set by the device or the kernel. */
 struct ibv_mr *vbn_mem_reg_mr(vbn_context_t *ctx, void *addr, size_t len, int access);
+
+/* vbn_mem_register() and _deregister() with the lock held. */
+int vbn_mem_make(vbn_context_t *ctx, void *addr, size_t len, unsigned access, vbn_mem_t **mem);
+void vbn_mem_drop(vbn_mem_t *mem);
+
+/* A region lent for tagged messages that holds these bytes and allows ACCESS; NULL: none. */
+const vbn_mem_t *vbn_mem_find(vbn_context_t *ctx, const void *addr, size_t len, unsigned access);
 
 /* Ends the user's registrations that are left when the context closes. */
 void vbn_mem_fini(vbn_context_t *ctx);

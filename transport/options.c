@@ -40,6 +40,8 @@ static const struct vbn_param params[] = {
     UINT(retry_count, 7, 0, 7, "", "transport retries before a queue pair fails"),
     UINT(rnr_timer, 10, 1, 31, "", "code of the receiver-not-ready timer (10 is 0.32 ms)"),
     UINT(ack_delay_us, 10000, 1, 1000000, "us", "time after which a receiver acknowledges unasked"),
+    UINT(rndv_limit, 32768, 0, 1073741824, "bytes", "tagged messages above this are read from the sender's memory, not copied"),
+    UINT(unexpected_limit, 67108864, 0, 1099511627776, "bytes", "tagged messages that nobody has asked for are kept up to this; then their senders wait"),
     UINT(connect_timeout_ms, 300000, 100, 86400000, "ms", "time until a peer that cannot be connected is given up"),
     UINT(close_timeout_ms, 5000, 10, 600000, "ms", "time that closing may take"),
     UINT(wire_version, VBN_WIRE_VERSION, 1, 255, "", "highest wire version offered (for tests)"),

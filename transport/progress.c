@@ -6,8 +6,9 @@
 #include "context.h"
 #include "rma.h"
 
-#define POLLS_PER_LOOK  64u      /* calls between two looks at the clock */
-#define EVENTS_EVERY_NS 1000000u /* between two looks at the event channels, when all is quiet */
+#define POLLS_PER_LOOK  64u         /* calls between two looks at the clock */
+#define EVENTS_EVERY_NS 1000000u    /* between two looks at the event channels, when all is quiet */
+#define PROBE_EVERY_NS  1000000000u /* between two questions whether a peer that is silent lives */
 
 /* An acknowledgement alone is not worth another: only active messages count. */
 static bool untold(const struct vbn_conn *conn)
@@ -36,6 +37,27 @@ static int send_aged_acks(vbn_context_t *ctx)
     return n;
 }
 
+/*
+ * Who waits for a peer, for credits or acknowledgements, and has nothing under way that would fail,
+ * would not notice that the peer's end is gone where the connection manager did not say so. And who
+ * has sent the last of a burst unsignaled would keep its buffers. On iWARP the stream notices, and
+ * a write needs a key.
+ */
+static void probe_peers(vbn_context_t *ctx)
+{
+    struct vbn_conn *conn;
+
+    TAILQ_FOREACH(conn, &ctx->conns, entry)
+    {
+        const vbn_endpoint_t *ep = conn->ep;
+
+        if (conn->state == VBN_CONN_ESTABLISHED && ep->conn == conn &&
+            (!STAILQ_EMPTY(&ep->queue) || !STAILQ_EMPTY(&ep->unacked) ||
+             !TAILQ_EMPTY(&ep->tag.offers) || ep->lazy))
+            vbn_qp_probe(conn);
+    }
+}
+
 VBN_COLD static int look_around(vbn_context_t *ctx)
 {
     uint64_t now = vbn_now_ns(ctx);
@@ -49,6 +71,10 @@ VBN_COLD static int look_around(vbn_context_t *ctx)
     if (now >= ctx->next_acks_ns && !TAILQ_EMPTY(&ctx->acks)) {
         ctx->next_acks_ns = now + ctx->opts.ack_delay_us * 1000u;
         send_aged_acks(ctx);
+    }
+    if (now >= ctx->next_probe_ns && !ctx->device.iwarp) {
+        ctx->next_probe_ns = now + PROBE_EVERY_NS;
+        probe_peers(ctx);
     }
     n += vbn_timers_run(&ctx->timers, now);
     while (ctx->slow_work) {
@@ -86,6 +112,8 @@ int vbn_progress(vbn_context_t *ctx)
     n = vbn_cqs_poll(ctx);
     if (vbn_unlikely(ctx->slow_work || ctx->polls_left-- == 0))
         n += look_around(ctx);
+    if (vbn_unlikely(!vbn_tags_idle(&ctx->tags)))
+        n += vbn_tags_advance(ctx);
     vbn_unlock(ctx);
     vbn_progress_leave(ctx);
     return n;

@@ -80,10 +80,17 @@ static void orphan_done(struct vbn_comp *comp, const struct ibv_wc *wc)
                       ibv_wc_status_str(wc->status), wc->vendor_err);
 }
 
-static void drain_retired(struct vbn_wr *wr, int status)
+/* The connection hears of failures by wr_failed(). */
+static void nobody_waits(struct vbn_wr *wr, int status)
 {
     (void)wr;
     (void)status;
+}
+
+static void probe_retired(struct vbn_wr *wr, int status)
+{
+    (void)status;
+    wr->conn->q.probing = false;
 }
 
 bool vbn_qp_post(struct vbn_conn *conn, struct ibv_send_wr *swr, struct vbn_wr *wr)
@@ -168,7 +175,8 @@ int vbn_qp_create(struct vbn_conn *conn)
     for (q->size = 4; q->size <= q->depth; q->size *= 2)
         ;
     q->orphan.done = orphan_done;
-    vbn_wr_init(&q->drain, drain_retired);
+    vbn_wr_init(&q->drain, nobody_waits);
+    vbn_wr_init(&q->probe, probe_retired);
     q->ring = calloc(q->size, sizeof(*q->ring));
     if (!q->ring)
         return VBN_ERR_NO_MEMORY;
@@ -204,6 +212,16 @@ int vbn_qp_connect(struct vbn_conn *conn, uint8_t read_in, uint8_t read_out)
     return VBN_OK;
 }
 
+/* Writes nothing to nowhere (InfiniBand C9-88: no key is needed for it): needs no credit and no
+ * buffer of the peer, only a queue pair that answers. */
+void vbn_qp_probe(struct vbn_conn *conn)
+{
+    struct ibv_send_wr swr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+
+    if (!conn->q.probing && vbn_qp_has_room(&conn->q))
+        conn->q.probing = vbn_qp_post(conn, &swr, &conn->q.probe);
+}
+
 void vbn_qp_fail(struct vbn_conn *conn)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
@@ -214,8 +232,8 @@ void vbn_qp_fail(struct vbn_conn *conn)
         return;
     q->failed = true;
     q->depth = 0; /* there is no room any more */
-    if (ibv_modify_qp(q->qp, &attr, IBV_QP_STATE) && q->head == q->tail)
-        return;
+    if (ibv_modify_qp(q->qp, &attr, IBV_QP_STATE))
+        return; /* nothing may be posted: it might still be sent */
     /* Completed but unsignaled requests report nothing, and what had arrived may not have reported
      * yet: one request more, behind all of them in the completion queue, tells that they are in. */
     q->drain.conn = conn;

@@ -27,8 +27,9 @@ struct vbn_qp {
     uint32_t group;            /* slot after the last signaled request */
     uint32_t unsignaled;       /* posted since the last signaled one */
     struct vbn_comp orphan;    /* of unsignaled requests that nobody waits for */
-    struct vbn_wr drain;
-    bool failed; /* in the error state, nothing more is posted */
+    struct vbn_wr drain, probe;
+    bool probing; /* the probe is posted */
+    bool failed;  /* in the error state, nothing more is posted */
 };
 
 /* Makes CONN's queue pair in the INIT state with its share of a completion queue; 0 or an error. */
@@ -36,6 +37,10 @@ int vbn_qp_create(struct vbn_conn *conn);
 
 /* Moves to RTR and RTS by what rdma_cm knows; READ_IN and READ_OUT are the depths agreed on. */
 int vbn_qp_connect(struct vbn_conn *conn, uint8_t read_in, uint8_t read_out);
+
+/* Asks the peer's queue pair for a sign of life: it fails if there is none. With it completes what
+ * was posted unsignaled before. Nothing while there is no room, or one is under way. */
+void vbn_qp_probe(struct vbn_conn *conn);
 
 /* Moves to the error state; everything outstanding is flushed, vbn_conn_drained() follows. */
 void vbn_qp_fail(struct vbn_conn *conn);

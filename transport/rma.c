@@ -65,8 +65,6 @@ static int rma_start(vbn_endpoint_t *ep, int kind, uintptr_t local, const vbn_me
     if (!done || !len || len > ctx->device.max_msg_size || mem->ctx != ctx ||
         !vbn_mem_holds(mem, (const void *)local, len))
         return VBN_ERR_INVALID;
-    if (ep->state != VBN_EP_OPEN)
-        return ep->status;
     if (ep->rmas_out >= 4 * ctx->opts.sq_depth)
         return VBN_ERR_AGAIN;
     rma = (struct vbn_rma *)vbn_pool_get(&ctx->rmas);
@@ -86,13 +84,23 @@ static int rma_start(vbn_endpoint_t *ep, int kind, uintptr_t local, const vbn_me
     return VBN_OK;
 }
 
+int vbn_rma_get(vbn_endpoint_t *ep, void *local, const vbn_mem_t *mem, uint64_t remote,
+                uint32_t rkey, size_t len, vbn_done_fn done, void *arg)
+{
+    if (ep->state >= VBN_EP_CLOSED)
+        return ep->status;
+    return rma_start(ep, VBN_TX_GET, (uintptr_t)local, mem, remote, rkey, len, done, arg);
+}
+
 int vbn_put(vbn_endpoint_t *ep, const void *local, const vbn_mem_t *mem, uint64_t remote_addr,
             uint32_t remote_key, size_t len, vbn_done_fn done, void *arg)
 {
     int rc;
 
     vbn_lock(ep->ctx);
-    rc = rma_start(ep, VBN_TX_PUT, (uintptr_t)local, mem, remote_addr, remote_key, len, done, arg);
+    rc = ep->state != VBN_EP_OPEN ? ep->status
+                                  : rma_start(ep, VBN_TX_PUT, (uintptr_t)local, mem, remote_addr,
+                                              remote_key, len, done, arg);
     vbn_unlock(ep->ctx);
     return rc;
 }
@@ -103,7 +111,9 @@ int vbn_get(vbn_endpoint_t *ep, void *local, const vbn_mem_t *mem, uint64_t remo
     int rc;
 
     vbn_lock(ep->ctx);
-    rc = rma_start(ep, VBN_TX_GET, (uintptr_t)local, mem, remote_addr, remote_key, len, done, arg);
+    rc = ep->state != VBN_EP_OPEN ? ep->status
+                                  : rma_start(ep, VBN_TX_GET, (uintptr_t)local, mem, remote_addr,
+                                              remote_key, len, done, arg);
     vbn_unlock(ep->ctx);
     return rc;
 }

@@ -59,11 +59,16 @@ static int rq_fill(vbn_context_t *ctx, struct vbn_rq *rq, uint32_t target)
 /* --- one message
  * -------------------------------------------------------------------------------------- */
 
-VBN_COLD static void bad_message(struct vbn_conn *conn, const char *what)
+VBN_COLD static void bad_message(vbn_endpoint_t *ep, const char *what)
 {
-    conn->ctx->counters.bad_messages++;
-    vbn_endpoint_fail(conn->ep, VBN_ERR_PROTOCOL, "peer %s by device %s: %s", conn->ep->name,
-                      conn->ctx->device.name, what);
+    ep->ctx->counters.bad_messages++;
+    vbn_endpoint_fail(ep, VBN_ERR_PROTOCOL, "peer %s by device %s: %s", ep->name,
+                      ep->ctx->device.name, what);
+}
+
+void vbn_rx_malformed(vbn_endpoint_t *ep)
+{
+    bad_message(ep, "malformed message");
 }
 
 static inline void deliver(vbn_context_t *ctx, vbn_endpoint_t *ep, const struct vbn_wire_hdr *hdr,
@@ -105,36 +110,53 @@ static inline void after_message(struct vbn_conn *conn)
         vbn_endpoint_advance_close(ep);
 }
 
-static inline void take_message(struct vbn_conn *conn, struct vbn_rxbuf *buf, uint32_t byte_len)
+/* A tagged message; true if BUF is still needed for it. */
+static bool take_tagged(struct vbn_conn *conn, struct vbn_rxbuf *buf)
+{
+    enum vbn_tag_verdict verdict = vbn_tag_arrived(conn->ep, buf);
+
+    if (vbn_unlikely(verdict == VBN_TAG_MALFORMED))
+        vbn_rx_malformed(conn->ep);
+    conn->flow.held += verdict == VBN_TAG_HELD;
+    return verdict == VBN_TAG_HELD;
+}
+
+/* True if BUF is still needed for it. */
+static inline bool take_message(struct vbn_conn *conn, struct vbn_rxbuf *buf, uint32_t byte_len)
 {
     vbn_endpoint_t *ep = conn->ep;
     struct vbn_wire_hdr hdr;
+    bool held = false;
 
     if (vbn_unlikely(!vbn_wire_hdr_read(buf->obj.buf, byte_len, &hdr))) {
-        bad_message(conn, "malformed message");
-        return;
+        vbn_rx_malformed(ep);
+        return false;
     }
     if (vbn_unlikely(conn->state == VBN_CONN_ACCEPTING))
         vbn_conn_event(conn, VBN_EV_ESTABLISHED);
     conn->peer_ready = true;
     if (vbn_unlikely(ep->conn != conn))
-        return; /* the endpoint is over, or has another connection */
+        return false; /* the endpoint is over, or has another connection */
     if (vbn_unlikely(!vbn_flow_received(&conn->flow, hdr.credits) || !vbn_tx_acked(ep, hdr.ack))) {
-        bad_message(conn, "credits or acknowledgement out of range");
-        return;
+        bad_message(ep, "credits or acknowledgement out of range");
+        return false;
     }
     if (vbn_unlikely(hdr.seq != ep->rx_next)) {
-        bad_message(conn, "sequence number out of order");
-        return;
+        bad_message(ep, "sequence number out of order");
+        return false;
     }
     if (vbn_likely(hdr.type == VBN_WIRE_AM)) {
         ep->rx_next++;
         deliver(conn->ctx, ep, &hdr, (char *)buf->obj.buf + sizeof(hdr));
+    } else if (hdr.type == VBN_WIRE_TAG) {
+        ep->rx_next++;
+        held = take_tagged(conn, buf);
     } else if (hdr.type == VBN_WIRE_BYE) {
         vbn_endpoint_peer_closed(ep);
-        return;
+        return false;
     }
     after_message(conn);
+    return held;
 }
 
 /* --- completions
@@ -169,10 +191,31 @@ static void rx_done(struct vbn_comp *comp, const struct ibv_wc *wc)
         rx_failed(ctx, conn, buf, wc);
         return;
     }
-    take_message(conn, buf, wc->byte_len);
+    if (vbn_unlikely(take_message(conn, buf, wc->byte_len)))
+        return;
     rq_chain(rq, buf);
     if (rq->chain_len >= REFILL && !conn->q.failed && rq_post(rq))
         vbn_conn_fail(conn, VBN_EV_QP_ERROR, "posting receives failed");
+}
+
+void vbn_rx_release(vbn_endpoint_t *ep, struct vbn_rxbuf *buf)
+{
+    vbn_context_t *ctx = ep->ctx;
+    struct vbn_conn *conn = ep->conn;
+    struct vbn_rq *rq = ctx->rx.shared.srq || !conn ? &ctx->rx.shared : &conn->rq;
+
+    if (!conn && !ctx->rx.shared.srq) {
+        vbn_pool_put(&ctx->rx.pool, &buf->obj);
+        return;
+    }
+    rq_chain(rq, buf);
+    if (!conn)
+        return;
+    conn->flow.held--;
+    if (rq->chain_len >= REFILL && !conn->q.failed && rq_post(rq))
+        vbn_conn_fail(conn, VBN_EV_QP_ERROR, "posting receives failed");
+    else if (vbn_flow_ack_due(&conn->flow))
+        vbn_tx_control(conn, VBN_WIRE_ACK);
 }
 
 /* --- windows

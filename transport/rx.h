@@ -21,6 +21,7 @@ struct vbn_rxbuf {
     vbn_context_t *ctx;
     struct ibv_sge sge;
     struct ibv_recv_wr wr;
+    STAILQ_ENTRY(vbn_rxbuf) held_entry; /* in an endpoint's tag.held */
 };
 
 /* A receive queue: shared by all (srq) or of one queue pair (qp). */
@@ -61,6 +62,12 @@ void vbn_rx_ungrant(vbn_context_t *ctx, uint16_t window);
 
 /* CONN's peer uses its window up: doubles it, as far as `window` and a fair share allow. */
 void vbn_rx_widen(struct vbn_conn *conn);
+
+/* Takes back BUF, which held a message of EP. */
+void vbn_rx_release(vbn_endpoint_t *ep, struct vbn_rxbuf *buf);
+
+/* EP has sent what cannot be: it ends. */
+VBN_COLD void vbn_rx_malformed(vbn_endpoint_t *ep);
 
 /* Fills the own receive queue of CONN's new queue pair for its window; not for shared ones. */
 int vbn_rx_attach(struct vbn_conn *conn);

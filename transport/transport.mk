@@ -39,13 +39,21 @@ libverbena_core_la_SOURCES = \
 	transport/qp.h \
 	transport/qpmap.c \
 	transport/qpmap.h \
+	transport/rc.c \
 	transport/rma.c \
 	transport/rma.h \
 	transport/rx.c \
 	transport/rx.h \
+	transport/tag.c \
+	transport/tag.h \
+	transport/tag_match.c \
+	transport/tag_recv.c \
+	transport/tag_send.c \
 	transport/timer.h \
 	transport/tx.c \
 	transport/tx.h \
+	transport/wait.c \
+	transport/wait.h \
 	transport/wire.c \
 	transport/wire.h
 libverbena_core_la_CPPFLAGS = $(AM_CPPFLAGS) $(VBN_NDEBUG)

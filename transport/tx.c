@@ -35,6 +35,7 @@ static void msg_retired(struct vbn_wr *wr, int status)
     if (msg->lazy) {
         msg->lazy = false;
         msg->tx.ep->ctx->lazy--;
+        msg->tx.ep->lazy--;
     }
     msg_unref(msg);
 }
@@ -71,7 +72,7 @@ static inline void post_msg(struct vbn_conn *conn, struct vbn_msg *msg)
         .send_flags = (inlined ? IBV_SEND_INLINE : 0u) | (signaled ? IBV_SEND_SIGNALED : 0u),
     };
     struct vbn_wire_hdr hdr = {
-        .type = VBN_WIRE_AM,
+        .type = msg->type,
         .id = msg->id,
         .credits = vbn_flow_sent(&conn->flow),
         .len = msg->len,
@@ -86,6 +87,7 @@ static inline void post_msg(struct vbn_conn *conn, struct vbn_msg *msg)
         msg->refs++;
         msg->lazy = !signaled;
         ctx->lazy += msg->lazy;
+        conn->ep->lazy += msg->lazy;
     }
     if (vbn_unlikely(!vbn_qp_post(conn, &swr, held ? &msg->tx.wr : NULL)) && held)
         msg_retired(&msg->tx.wr, VBN_ERR_PEER_LOST);
@@ -139,28 +141,26 @@ void vbn_tx_submit(vbn_endpoint_t *ep, struct vbn_tx *tx)
 
 /*
  * One endpoint that cannot send must not take every buffer from the others; and while they are
- * scarce each still gets two, so that every pair of processes can always get on.
+ * scarce each still gets two, so that every pair of processes can always get on. Messages that wait
+ * for no more than a later completion do not count: only sending on brings it.
  */
 static inline bool may_take(const vbn_endpoint_t *ep)
 {
     const vbn_context_t *ctx = ep->ctx;
     uint32_t left = ctx->msgs.free_count + (ctx->msgs.max - ctx->msgs.count);
 
-    return ep->msgs_out < 2 || (left > ctx->msgs.max / 8 && ep->msgs_out < 4 * ctx->opts.window);
+    uint32_t out = ep->msgs_out - ep->lazy;
+
+    return out < 2 || (left > ctx->msgs.max / 8 && out < 4 * ctx->opts.window);
 }
 
-/* What calls on an endpoint that takes no more work return. */
-static inline int over_status(const vbn_endpoint_t *ep)
-{
-    return ep->status < 0 ? ep->status : VBN_ERR_CLOSED;
-}
-
-static inline int msg_get(vbn_endpoint_t *ep, size_t len, struct vbn_msg **out)
+static inline int msg_get(vbn_endpoint_t *ep, enum vbn_ep_state last, size_t len,
+                          struct vbn_msg **out)
 {
     struct vbn_msg *msg;
 
-    if (vbn_unlikely(ep->state != VBN_EP_OPEN))
-        return over_status(ep);
+    if (vbn_unlikely(ep->state > last))
+        return vbn_endpoint_over_status(ep);
     if (vbn_unlikely(len > ep->ctx->max_am_len))
         return VBN_ERR_INVALID;
     if (vbn_unlikely(!may_take(ep)))
@@ -181,7 +181,8 @@ static inline int msg_send(struct vbn_msg *msg, uint8_t id, size_t len)
     vbn_endpoint_t *ep = msg->tx.ep;
 
     if (vbn_unlikely(ep->state != VBN_EP_OPEN))
-        return over_status(ep);
+        return vbn_endpoint_over_status(ep);
+    msg->type = VBN_WIRE_AM;
     msg->id = id;
     msg->len = (uint32_t)len;
     msg->refs++;
@@ -189,9 +190,17 @@ static inline int msg_send(struct vbn_msg *msg, uint8_t id, size_t len)
     return VBN_OK;
 }
 
-static inline void *payload(struct vbn_msg *msg)
+int vbn_tx_get(vbn_endpoint_t *ep, size_t len, struct vbn_msg **msg)
 {
-    return (char *)msg->tx.obj.buf + sizeof(struct vbn_wire_hdr);
+    return msg_get(ep, VBN_EP_CLOSING, len, msg);
+}
+
+void vbn_tx_send(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len)
+{
+    msg->type = wire_type;
+    msg->id = id;
+    msg->len = (uint32_t)len;
+    vbn_tx_submit(msg->tx.ep, &msg->tx); /* the caller's reference becomes the endpoint's */
 }
 
 int vbn_msg_get(vbn_endpoint_t *ep, size_t len, vbn_msg_t **msg)
@@ -199,14 +208,14 @@ int vbn_msg_get(vbn_endpoint_t *ep, size_t len, vbn_msg_t **msg)
     int rc;
 
     vbn_lock(ep->ctx);
-    rc = msg_get(ep, len, msg);
+    rc = msg_get(ep, VBN_EP_OPEN, len, msg);
     vbn_unlock(ep->ctx);
     return rc;
 }
 
 void *vbn_msg_data(vbn_msg_t *msg)
 {
-    return payload(msg);
+    return vbn_tx_payload(msg);
 }
 
 void *vbn_msg_priv(vbn_msg_t *msg)
@@ -267,9 +276,9 @@ int vbn_am_send(vbn_endpoint_t *ep, uint8_t id, const struct iovec *iov, int iov
     for (int i = 0; i < iovcnt; i++)
         len += iov[i].iov_len;
     vbn_lock(ep->ctx);
-    rc = msg_get(ep, len, &msg);
+    rc = msg_get(ep, VBN_EP_OPEN, len, &msg);
     if (vbn_likely(rc == VBN_OK)) {
-        at = payload(msg);
+        at = vbn_tx_payload(msg);
         for (int i = 0; i < iovcnt; i++) {
             if (iov[i].iov_len) /* else its base may be anything, NULL too */
                 memcpy(at, iov[i].iov_base, iov[i].iov_len);

@@ -16,6 +16,7 @@
 #define VBN_TX_H
 
 #include "pool.h"
+#include "wire.h"
 
 struct vbn_conn;
 
@@ -46,7 +47,7 @@ struct vbn_msg {
     struct vbn_tx tx; /* first */
     uint32_t len;     /* bytes of payload */
     uint32_t seq;
-    uint8_t id;
+    uint8_t type, id; /* of the wire header */
     uint8_t refs;
     bool lazy; /* posted unsignaled from the buffer: some later completion frees it */
     _Alignas(16) char priv[];
@@ -62,6 +63,18 @@ struct vbn_ctl {
 
 int vbn_tx_init(vbn_context_t *ctx, struct vbn_error *err);
 void vbn_tx_fini(vbn_context_t *ctx);
+
+/*
+ * A message of LEN bytes to EP, to be filled at vbn_tx_payload() and handed over by vbn_tx_send(),
+ * as long as EP is not over. Errors as vbn_am_send().
+ */
+int vbn_tx_get(vbn_endpoint_t *ep, size_t len, struct vbn_msg **msg);
+void vbn_tx_send(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len);
+
+static inline void *vbn_tx_payload(struct vbn_msg *msg)
+{
+    return (char *)msg->tx.obj.buf + sizeof(struct vbn_wire_hdr);
+}
 
 /* Posts TX at once where nothing is in its way, else queues it and sees to a connection. */
 void vbn_tx_submit(vbn_endpoint_t *ep, struct vbn_tx *tx);

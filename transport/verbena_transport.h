@@ -11,12 +11,12 @@
  * start one return
  *     VBN_OK        it is over already; op->status is set, op->done is not called
  *     VBN_PENDING   it goes on; op->status is VBN_PENDING until it is over, then op->done is called
- *     an error      nothing was started; the op is the caller's, and not written
+ *     an error      nothing was started; the op is the caller's
  * An op that is over may be freed or started again at once, also inside its own `done`.
  *
  * Threads. A port opened with `multithreaded` may be used by any thread at once, otherwise by one
- * at a time. Callbacks run inside progress(), wait() or close(), on the thread that called it, with
- * no lock held; they may call any entry but close() and wait().
+ * at a time. Callbacks run inside progress(), wait(), arm() or close(), on the thread that called
+ * it, with no lock held; they may call any entry but those.
  *
  * Blocking. Only open(), close() and wait() block, each within a bound.
  *
@@ -130,7 +130,8 @@ struct vbn_transport {
                    struct vbn_error *err);
     void *(*peer_user)(const vbn_peer_t *peer);
 
-    /* Ends it in good order: what was sent is delivered. PEER must not be used afterwards. */
+    /* Ends it in good order: what was sent is delivered first. PEER must not be used afterwards;
+     * receives that name it end. */
     void (*disconnect)(vbn_peer_t *peer);
 
     /* Sends LEN bytes at BUF, which must not change until it is over. Messages of one port to one
@@ -163,7 +164,8 @@ struct vbn_transport {
     void (*rkey_release)(vbn_rkey_t *rkey);
 
     /* Writes to, or reads from, the virtual address REMOTE of PEER. LOCAL lies in REGION. When it
-     * is over the data are at their place, on the peer's side too. */
+     * is over the data are at their place, on the peer's side too (with rc on iWARP: before any
+     * message sent afterwards). VBN_ERR_AGAIN: too many at once; progress() and try again. */
     int (*put)(vbn_peer_t *peer, const void *local, vbn_region_t *region, uint64_t remote,
                vbn_rkey_t *rkey, size_t len, struct vbn_op *op);
     int (*get)(vbn_peer_t *peer, void *local, vbn_region_t *region, uint64_t remote,

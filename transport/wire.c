@@ -12,6 +12,47 @@ static bool versions_ok(uint8_t max, uint8_t min)
     return min >= 1 && min <= max;
 }
 
+void vbn_wire_offer_write(void *buf, const struct vbn_wire_offer *o)
+{
+    struct vbn_wire_offer le = {
+        .tag = htole64(o->tag),
+        .len = htole64(o->len),
+        .addr = htole64(o->addr),
+        .rkey = htole32(o->rkey),
+        .id = htole32(o->id),
+    };
+    memcpy(buf, &le, sizeof(le));
+}
+
+bool vbn_wire_offer_read(const void *buf, size_t len, struct vbn_wire_offer *o)
+{
+    if (len != sizeof(*o))
+        return false;
+    memcpy(o, buf, sizeof(*o));
+    o->tag = le64toh(o->tag);
+    o->len = le64toh(o->len);
+    o->addr = le64toh(o->addr);
+    o->rkey = le32toh(o->rkey);
+    o->id = le32toh(o->id);
+    return o->tag <= VBN_WIRE_TAG_MAX && o->len >= 1 && o->len <= VBN_WIRE_LEN_MAX;
+}
+
+void vbn_wire_answer_write(void *buf, const struct vbn_wire_answer *a)
+{
+    struct vbn_wire_answer le = {.id = htole32(a->id)};
+
+    memcpy(buf, &le, sizeof(le));
+}
+
+bool vbn_wire_answer_read(const void *buf, size_t len, struct vbn_wire_answer *a)
+{
+    if (len < sizeof(*a))
+        return false;
+    memcpy(a, buf, sizeof(*a));
+    a->id = le32toh(a->id);
+    return true;
+}
+
 void vbn_wire_hello_write(void *buf, const struct vbn_wire_hello *h)
 {
     struct vbn_wire_hello le = {

@@ -23,6 +23,7 @@ enum vbn_wire_type {
     VBN_WIRE_AM = 1,  /* an active message: has a sequence number of its own */
     VBN_WIRE_ACK = 2, /* only what the header carries */
     VBN_WIRE_BYE = 3, /* the sender has closed; nothing follows */
+    VBN_WIRE_TAG = 4, /* a tagged message, or a part of its protocol: numbered as active ones are */
 };
 
 /*
@@ -32,7 +33,7 @@ enum vbn_wire_type {
  */
 struct vbn_wire_hdr {
     uint8_t type;
-    uint8_t id; /* handler of an active message, else 0 */
+    uint8_t id; /* handler of an active message; enum vbn_wire_tag_kind; else 0 */
     uint16_t credits;
     uint32_t len; /* bytes of payload after the header */
     uint32_t seq;
@@ -65,10 +66,77 @@ static inline bool vbn_wire_hdr_read(const void *buf, size_t byte_len, struct vb
     h->ack = le32toh(h->ack);
     if (h->len != byte_len - sizeof(*h))
         return false;
-    if (h->type == VBN_WIRE_AM)
+    if (h->type == VBN_WIRE_AM || h->type == VBN_WIRE_TAG)
         return true;
     return (h->type == VBN_WIRE_ACK || h->type == VBN_WIRE_BYE) && h->len == 0 && h->id == 0;
 }
+
+/* --- tagged messages: what follows the header ------------------------------------------------- */
+
+/*
+ * EAGER                the whole message
+ * FIRST, NEXT …        a longer one in parts; the parts of one message follow each other, but for
+ *                      FIN, REFUSE and active messages
+ * OFFER → FIN          where the bytes are: the receiver reads them, and says that it has
+ * OFFER → REFUSE → AGAIN, NEXT …   the receiver cannot read them there: they come in parts
+ */
+enum vbn_wire_tag_kind {
+    VBN_TAG_EAGER = 1,  /* struct vbn_wire_tag, the bytes */
+    VBN_TAG_FIRST = 2,  /* struct vbn_wire_tag, the first bytes */
+    VBN_TAG_NEXT = 3,   /* further bytes */
+    VBN_TAG_OFFER = 4,  /* struct vbn_wire_offer */
+    VBN_TAG_FIN = 5,    /* struct vbn_wire_answer */
+    VBN_TAG_REFUSE = 6, /* struct vbn_wire_answer */
+    VBN_TAG_AGAIN = 7,  /* struct vbn_wire_answer, the first bytes */
+};
+
+struct vbn_wire_tag {
+    uint64_t tag;
+    uint64_t len; /* bytes of the whole message */
+};
+_Static_assert(sizeof(struct vbn_wire_tag) == 16, "head of a tagged message");
+
+struct vbn_wire_offer {
+    uint64_t tag;
+    uint64_t len;
+    uint64_t addr; /* in the sender's memory */
+    uint32_t rkey;
+    uint32_t id; /* the sender's number for it */
+};
+_Static_assert(sizeof(struct vbn_wire_offer) == 32, "offer of a tagged message");
+
+struct vbn_wire_answer {
+    uint32_t id; /* the offer's */
+    uint32_t reserved;
+};
+_Static_assert(sizeof(struct vbn_wire_answer) == 8, "answer to an offer");
+
+#define VBN_WIRE_TAG_MAX ((UINT64_C(1) << 40) - 1)
+#define VBN_WIRE_LEN_MAX (UINT64_C(1) << 48) /* bytes of a message: no sum of two overflows */
+
+static inline void vbn_wire_tag_write(void *buf, const struct vbn_wire_tag *t)
+{
+    struct vbn_wire_tag le = {.tag = htole64(t->tag), .len = htole64(t->len)};
+
+    memcpy(buf, &le, sizeof(le));
+}
+
+/* Reads the head of an EAGER or FIRST message of LEN bytes. False: malformed. */
+static inline bool vbn_wire_tag_read(const void *buf, size_t len, struct vbn_wire_tag *t)
+{
+    if (len < sizeof(*t))
+        return false;
+    memcpy(t, buf, sizeof(*t));
+    t->tag = le64toh(t->tag);
+    t->len = le64toh(t->len);
+    return t->tag <= VBN_WIRE_TAG_MAX && t->len <= VBN_WIRE_LEN_MAX && t->len >= len - sizeof(*t);
+}
+
+void vbn_wire_offer_write(void *buf, const struct vbn_wire_offer *o);
+bool vbn_wire_offer_read(const void *buf, size_t len, struct vbn_wire_offer *o);
+void vbn_wire_answer_write(void *buf, const struct vbn_wire_answer *a);
+/* Reads what an answer of LEN bytes begins with. */
+bool vbn_wire_answer_read(const void *buf, size_t len, struct vbn_wire_answer *a);
 
 /* --- private data of connection requests and replies ------------------------------------------ */
 

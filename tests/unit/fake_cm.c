@@ -10,6 +10,7 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define ADDRS_MAX  16
@@ -137,7 +138,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
     if (fake_fails(FAKE_CREATE_CHANNEL))
         return NULL;
     channel = fake_alloc(1, sizeof(*channel));
-    channel->fd = dup(0);
+    channel->fd = eventfd(0, EFD_NONBLOCK);
     fake_born(1);
     return channel;
 }

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #undef ibv_query_port
@@ -14,11 +15,14 @@
 
 #define DEVICES_MAX 8
 #define ASYNC_MAX   16
+#define CQS_MAX     64
 
 struct fake_cq {
     struct ibv_cq cq;
     struct ibv_wc *wc;
     unsigned head, count;
+    bool armed, fired; /* an event is asked for, or in the channel */
+    unsigned unacked;
 };
 
 struct fake_srq {
@@ -33,6 +37,8 @@ static struct {
     struct fake_device *device[DEVICES_MAX];
     struct ibv_context *cm_verbs[DEVICES_MAX];
     unsigned device_count;
+    struct fake_cq *cq[CQS_MAX];
+    unsigned cq_count;
     unsigned recv_taken;
     bool flush_by_itself;
     uint32_t next_qp_num, next_key;
@@ -189,6 +195,7 @@ const char *ibv_get_device_name(struct ibv_device *device)
 }
 
 static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc);
+static int req_notify_cq(struct ibv_cq *cq, int solicited_only);
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
@@ -198,8 +205,9 @@ static struct ibv_context *context_new(struct ibv_device *device)
     struct ibv_context *verbs = fake_alloc(1, sizeof(*verbs));
 
     verbs->device = device;
-    verbs->async_fd = open("/dev/null", O_RDONLY);
+    verbs->async_fd = eventfd(0, EFD_NONBLOCK);
     verbs->ops.poll_cq = poll_cq;
+    verbs->ops.req_notify_cq = req_notify_cq;
     verbs->ops.post_send = post_send;
     verbs->ops.post_recv = post_recv;
     verbs->ops.post_srq_recv = post_srq_recv;
@@ -308,12 +316,80 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 
 /* --- completion queues ------------------------------------------------------------------------ */
 
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *verbs)
+{
+    struct ibv_comp_channel *channel;
+
+    if (fake_fails(FAKE_COMP_CHANNEL))
+        return NULL;
+    channel = fake_alloc(1, sizeof(*channel));
+    channel->context = verbs;
+    channel->fd = eventfd(0, 0);
+    fake_born(1);
+    return channel;
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+    assert_int_equal(channel->refcnt, 0);
+    close(channel->fd);
+    free(channel);
+    fake_born(-1);
+    return 0;
+}
+
+/* The channel's descriptor is readable while it has events, which are the queues that fired. */
+static void cq_fire(struct fake_cq *f)
+{
+    assert_int_equal(eventfd_write(f->cq.channel->fd, 1), 0);
+    f->armed = false;
+    f->fired = true;
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **arg)
+{
+    for (unsigned i = 0; i < fake.cq_count; i++) {
+        struct fake_cq *f = fake.cq[i];
+        eventfd_t count;
+
+        if (!f->fired || f->cq.channel != channel)
+            continue;
+        assert_int_equal(eventfd_read(channel->fd, &count), 0);
+        if (count > 1)
+            assert_int_equal(eventfd_write(channel->fd, count - 1), 0);
+        f->fired = false;
+        f->unacked++;
+        *cq = &f->cq;
+        *arg = f->cq.cq_context;
+        return 0;
+    }
+    errno = EAGAIN;
+    return -1;
+}
+
+void ibv_ack_cq_events(struct ibv_cq *cq, unsigned count)
+{
+    struct fake_cq *f = (struct fake_cq *)cq;
+
+    assert_true(f->unacked >= count);
+    f->unacked -= count;
+}
+
+static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
+{
+    int error = fake_error(FAKE_REQ_NOTIFY);
+
+    assert_int_equal(solicited_only, 0);
+    ((struct fake_cq *)cq)->armed = !error;
+    return error;
+}
+
 struct ibv_cq *ibv_create_cq(struct ibv_context *verbs, int entries, void *arg,
                              struct ibv_comp_channel *channel, int vector)
 {
     struct fake_cq *cq;
 
-    (void)arg, (void)channel, (void)vector;
+    (void)vector;
     if (fake_fails(FAKE_CREATE_CQ))
         return NULL;
     if (entries < 1 || entries > device_of(verbs)->attr.max_cqe) {
@@ -323,15 +399,30 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *verbs, int entries, void *arg,
     cq = fake_alloc(1, sizeof(*cq));
     cq->cq.context = verbs;
     cq->cq.cqe = entries;
+    cq->cq.channel = channel;
+    cq->cq.cq_context = arg;
     cq->wc = fake_alloc((size_t)entries, sizeof(*cq->wc));
+    assert_true(fake.cq_count < CQS_MAX);
+    fake.cq[fake.cq_count++] = cq;
+    if (channel)
+        channel->refcnt++;
     fake_born(1);
     return &cq->cq;
 }
 
 int ibv_destroy_cq(struct ibv_cq *cq)
 {
-    free(((struct fake_cq *)cq)->wc);
-    free(cq);
+    struct fake_cq *f = (struct fake_cq *)cq;
+    unsigned i = 0;
+
+    assert_int_equal(f->unacked, 0); /* it would block for ever */
+    while (fake.cq[i] != f)
+        i++;
+    fake.cq[i] = fake.cq[--fake.cq_count];
+    if (cq->channel)
+        cq->channel->refcnt--;
+    free(f->wc);
+    free(f);
     fake_born(-1);
     return 0;
 }
@@ -343,6 +434,8 @@ void fake_completion(struct ibv_cq *cq, const struct ibv_wc *wc)
     if (f->count == (unsigned)cq->cqe)
         fail_msg("the completion queue of %d entries overran", cq->cqe);
     f->wc[(f->head + f->count++) % (unsigned)cq->cqe] = *wc;
+    if (f->armed)
+        cq_fire(f);
 }
 
 unsigned fake_completions(const struct ibv_cq *cq)

@@ -253,6 +253,26 @@ static void peer_that_asks_again_instead_of_speaking(void **state)
     assert_int_equal(unit.failures, 0);
 }
 
+/* It had given this attempt up before the answer came: an attempt that failed, no loss. */
+static void peer_that_leaves_instead_of_speaking(void **state)
+{
+    struct vbn_conn *conn;
+    vbn_endpoint_t *ep;
+
+    (void)state;
+    ctx->device.iwarp = true;
+    conn = lone_accept(ctx, 7);
+    ep = conn->ep;
+    assert_int_equal(vbn_am_send(ep, 1, NULL, 0), VBN_OK);
+    fake_event(conn->id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL, 0);
+    lone_progress(ctx);
+    assert_int_equal(unit.failures, 0);
+    assert_null(ep->conn);
+    conn = lone_accept(ctx, 7);
+    lone_ack(conn);
+    assert_int_equal(lone_sent(conn), 1);
+}
+
 static void peer_that_never_speaks(void **state)
 {
     struct vbn_conn *conn;
@@ -569,6 +589,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(active_side_gets_its_answer, setup, teardown),
         cmocka_unit_test_setup_teardown(active_side_on_iwarp, setup, teardown),
         cmocka_unit_test_setup_teardown(passive_side_on_iwarp_waits_for_a_word, setup, teardown),
+        cmocka_unit_test_setup_teardown(peer_that_leaves_instead_of_speaking, setup, teardown),
         cmocka_unit_test_setup_teardown(peer_that_asks_again_instead_of_speaking, setup, teardown),
         cmocka_unit_test_setup_teardown(peer_that_never_speaks, setup, teardown),
         cmocka_unit_test_setup_teardown(passive_side_answers, setup, teardown),

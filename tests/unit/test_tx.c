@@ -444,6 +444,51 @@ static void lazy_ones_are_bounded(void **state)
     assert_int_equal(ctx->lazy, 16);
 }
 
+static void small_window(struct vbn_options *opts)
+{
+    opts->window = 4;
+    opts->signal_period = 32;
+}
+
+/* Acknowledged, and waiting only for a completion that nothing but further sends would bring. */
+static void lazy_ones_do_not_stop_their_endpoint(void **state)
+{
+    (void)state;
+    start(1000, small_window);
+    for (int i = 0; i < 16; i++)
+        assert_int_equal(send_len(500), VBN_OK);
+    acked(16);
+    assert_int_equal(ep->msgs_out, 16);
+    assert_int_equal(send_len(500), VBN_OK);
+}
+
+/* The last of a burst; and a peer that owes an answer while nothing is under way. */
+static void asks_for_a_sign_of_life(void **state)
+{
+    (void)state;
+    start(1000, small_window);
+    assert_int_equal(send_len(500), VBN_OK);
+    lone_pass(ctx, 900);
+    assert_int_equal(lone_sent(conn), 1);
+    lone_pass(ctx, 200);
+    assert_int_equal(lone_sent(conn), 2);
+    assert_int_equal(lone_send_at(conn, 1, NULL)->wr.opcode, IBV_WR_RDMA_WRITE);
+    assert_int_equal(lone_send_at(conn, 1, NULL)->sge.length, 0);
+    lone_pass(ctx, 3000);
+    assert_int_equal(lone_sent(conn), 2); /* one at a time */
+    fake_send_completes(conn->q.qp, 1, IBV_WC_SUCCESS);
+    lone_progress(ctx);
+    assert_int_equal(ctx->lazy, 0);
+    lone_pass(ctx, 1100);
+    assert_int_equal(lone_sent(conn), 3); /* it is not acknowledged yet */
+    fake_send_completes(conn->q.qp, 2, IBV_WC_SUCCESS);
+    lone_progress(ctx);
+    acked(1);
+    lone_pass(ctx, 5000);
+    assert_int_equal(lone_sent(conn), 3); /* nothing more to ask for */
+    assert_int_equal(unit.failures, 0);
+}
+
 static void wrapped_acknowledgements(void **state)
 {
     (void)state;
@@ -563,6 +608,8 @@ int main(void)
         T(buffer_until_completed_and_acknowledged),
         T(caller_until_put),
         T(lazy_ones_are_bounded),
+        T(lazy_ones_do_not_stop_their_endpoint),
+        T(asks_for_a_sign_of_life),
         T(wrapped_acknowledgements),
         T(acknowledgement_out_of_range),
         T(all_are_dropped_with_the_endpoint),

@@ -49,6 +49,12 @@ static bool reads(struct vbn_wire_hdr h, size_t byte_len)
     return vbn_wire_hdr_read(bytes, byte_len, &h);
 }
 
+/* The others are but a header. */
+static bool carries(int type)
+{
+    return type == VBN_WIRE_AM || type == VBN_WIRE_TAG;
+}
+
 static void header_fields_bad(void **state)
 {
     struct vbn_wire_hdr h = good_hdr;
@@ -57,7 +63,7 @@ static void header_fields_bad(void **state)
     assert_true(reads(h, 0x110));
     for (int type = 0; type < 256; type++) {
         h.type = (uint8_t)type;
-        assert_int_equal(reads(h, 0x110), type == VBN_WIRE_AM); /* the others carry nothing */
+        assert_int_equal(reads(h, 0x110), carries(type));
     }
     h = good_hdr;
     assert_false(reads(h, 0x10f));
@@ -104,17 +110,74 @@ static void header_random(void **state)
         struct vbn_wire_hdr h;
 
         if (i % 2) { /* nearly good, or it would never get far */
-            ((unsigned char *)bytes)[0] %= 5;
+            ((unsigned char *)bytes)[0] %= 6;
             ((uint32_t *)bytes)[1] = htole32((uint32_t)len - 16 + (i % 16 == 1));
         }
         if (!vbn_wire_hdr_read(bytes, len, &h))
             continue;
         accepted++;
-        assert_true(h.type >= VBN_WIRE_AM && h.type <= VBN_WIRE_BYE);
+        assert_true(h.type >= VBN_WIRE_AM && h.type <= VBN_WIRE_TAG);
         assert_int_equal(h.len, len - 16);
-        assert_true(h.type == VBN_WIRE_AM || (!h.len && !h.id));
+        assert_true(carries(h.type) || (!h.len && !h.id));
     }
     assert_true(accepted > 100);
+}
+
+/* --- tagged messages -----------------------------------------------------------------------------
+ */
+
+static void tag_heads(void **state)
+{
+    struct vbn_wire_tag t = {.tag = VBN_WIRE_TAG_MAX, .len = 100}, got;
+    unsigned char bytes[sizeof(t) + 100];
+
+    (void)state;
+    vbn_wire_tag_write(bytes, &t);
+    assert_int_equal(bytes[0], 0xff); /* little-endian */
+    assert_int_equal(bytes[5], 0);
+    assert_int_equal(bytes[8], 100);
+    assert_true(vbn_wire_tag_read(bytes, sizeof(bytes), &got));
+    assert_int_equal(got.tag, t.tag);
+    assert_int_equal(got.len, t.len);
+    assert_true(vbn_wire_tag_read(bytes, sizeof(t), &got));        /* its bytes follow */
+    assert_false(vbn_wire_tag_read(bytes, sizeof(t) - 1, &got));   /* cut short */
+    assert_false(vbn_wire_tag_read(bytes, sizeof(t) + 101, &got)); /* more than it says */
+    t.tag = VBN_WIRE_TAG_MAX + 1;
+    vbn_wire_tag_write(bytes, &t);
+    assert_false(vbn_wire_tag_read(bytes, sizeof(bytes), &got));
+    t = (struct vbn_wire_tag){.len = VBN_WIRE_LEN_MAX + 1};
+    vbn_wire_tag_write(bytes, &t);
+    assert_false(vbn_wire_tag_read(bytes, sizeof(bytes), &got));
+}
+
+static void offers_and_answers(void **state)
+{
+    struct vbn_wire_offer o = {.tag = 5, .len = 1, .addr = 0x1122334455667788, .rkey = 9, .id = 7};
+    struct vbn_wire_offer got;
+    struct vbn_wire_answer a = {.id = 0x01020304}, back;
+    unsigned char bytes[sizeof(o)];
+
+    (void)state;
+    vbn_wire_offer_write(bytes, &o);
+    assert_int_equal(bytes[16], 0x88);
+    assert_true(vbn_wire_offer_read(bytes, sizeof(bytes), &got));
+    assert_memory_equal(&got, &o, sizeof(o));
+    assert_false(vbn_wire_offer_read(bytes, sizeof(bytes) - 1, &got));
+    assert_false(vbn_wire_offer_read(bytes, sizeof(bytes) + 1, &got));
+    o.len = 0; /* there would be nothing to read */
+    vbn_wire_offer_write(bytes, &o);
+    assert_false(vbn_wire_offer_read(bytes, sizeof(bytes), &got));
+    o.len = VBN_WIRE_LEN_MAX + 1;
+    vbn_wire_offer_write(bytes, &o);
+    assert_false(vbn_wire_offer_read(bytes, sizeof(bytes), &got));
+    o = (struct vbn_wire_offer){.tag = VBN_WIRE_TAG_MAX + 1, .len = 1};
+    vbn_wire_offer_write(bytes, &o);
+    assert_false(vbn_wire_offer_read(bytes, sizeof(bytes), &got));
+    vbn_wire_answer_write(bytes, &a);
+    assert_int_equal(bytes[0], 4);
+    assert_true(vbn_wire_answer_read(bytes, sizeof(a), &back));
+    assert_int_equal(back.id, a.id);
+    assert_false(vbn_wire_answer_read(bytes, sizeof(a) - 1, &back));
 }
 
 /* --- private data of requests ----------------------------------------------------------------- */
@@ -482,6 +545,8 @@ int main(void)
         cmocka_unit_test(header_fields_bad),
         cmocka_unit_test(header_cut_short),
         cmocka_unit_test(header_random),
+        cmocka_unit_test(tag_heads),
+        cmocka_unit_test(offers_and_answers),
         cmocka_unit_test(hello_layout),
         cmocka_unit_test(hello_fields_bad),
         cmocka_unit_test(hello_of_a_later_release),

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The transport table over a context: a port is a context and its caller's callbacks, a peer is an
+ * endpoint, a region is a registered region.
+ */
+#include "config.h"
+
+#include "context.h"
+#include "error.h"
+#include "rma.h"
+#include "verbena_transport.h"
+#include "wait.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct vbn_port {
+    vbn_context_t *ctx;
+    struct vbn_port_config config;
+};
+
+struct vbn_rkey {
+    uint32_t key;
+};
+
+static vbn_endpoint_t *ep_of(const vbn_peer_t *peer)
+{
+    return (vbn_endpoint_t *)(uintptr_t)peer;
+}
+
+static vbn_mem_t *mem_of(vbn_region_t *region)
+{
+    return (vbn_mem_t *)region;
+}
+
+/* Writes LEN bytes at DATA as a blob of the table. */
+static int write_blob(const void *data, size_t have, void *buf, size_t *len)
+{
+    bool fits = buf && *len >= have;
+
+    if (fits)
+        memcpy(buf, data, have);
+    *len = have;
+    return fits ? VBN_OK : VBN_ERR_INVALID;
+}
+
+/* --- opening and closing ------------------------------------------------------------------------
+ */
+
+static void on_log(void *arg, enum vbn_log_level level, const char *text)
+{
+    const struct vbn_port *port = arg;
+
+    port->config.log(port->config.callback_arg, level, text);
+}
+
+static void on_endpoint_error(void *arg, vbn_endpoint_t *ep, int status, const char *reason)
+{
+    const struct vbn_port *port = arg;
+
+    port->config.peer_error(port->config.callback_arg, (vbn_peer_t *)ep, status, reason);
+}
+
+static uint64_t on_clock(void *arg)
+{
+    const struct vbn_port *port = arg;
+
+    return port->config.clock_ns(port->config.callback_arg);
+}
+
+static uint64_t on_random(void *arg)
+{
+    const struct vbn_port *port = arg;
+
+    return port->config.random(port->config.callback_arg);
+}
+
+static int options_from(const struct vbn_port_config *config, struct vbn_port *port,
+                        struct vbn_options *opts, struct vbn_error *err)
+{
+    int rc = VBN_OK;
+
+    vbn_options_init(opts, sizeof(*opts));
+    for (size_t i = 0; i < config->setting_count && rc == VBN_OK; i++)
+        rc = vbn_options_set(opts, config->settings[i].name, config->settings[i].value, err);
+    opts->multithreaded = config->multithreaded;
+    opts->job_key = config->job_key;
+    opts->callback_arg = port;
+    opts->log = config->log ? on_log : NULL;
+    opts->endpoint_error = config->peer_error ? on_endpoint_error : NULL;
+    opts->clock_ns = config->clock_ns ? on_clock : NULL;
+    opts->random = config->random ? on_random : NULL;
+    return rc;
+}
+
+static int rc_query(struct vbn_error *err)
+{
+    return vbn_device_any(err);
+}
+
+static int rc_open(const struct vbn_port_config *config, vbn_port_t **out, struct vbn_error *err)
+{
+    struct vbn_options opts;
+    struct vbn_port *port;
+    int rc;
+
+    if (!config || !out || config->size < offsetof(struct vbn_port_config, random))
+        return vbn_error_set(err, VBN_ERR_INVALID, "open: the port's configuration is malformed");
+    port = calloc(1, sizeof(*port));
+    if (!port)
+        return vbn_error_set(err, VBN_ERR_NO_MEMORY, "out of memory");
+    memcpy(&port->config, config, vbn_min(config->size, sizeof(port->config)));
+    rc = options_from(&port->config, port, &opts, err);
+    if (rc == VBN_OK)
+        rc = vbn_open(&opts, &port->ctx, err);
+    if (rc) {
+        free(port);
+        return rc;
+    }
+    *out = port;
+    return VBN_OK;
+}
+
+static int rc_close(vbn_port_t *port)
+{
+    int rc;
+
+    if (!port)
+        return VBN_ERR_INVALID;
+    rc = vbn_close(port->ctx);
+    free(port);
+    return rc;
+}
+
+static size_t rc_shutdown(vbn_port_t *port)
+{
+    return vbn_shutdown(port->ctx);
+}
+
+static void rc_attr(vbn_port_t *port, struct vbn_port_attr *attr)
+{
+    const vbn_context_t *ctx = port->ctx;
+    struct vbn_port_attr full = {
+        .device = ctx->device.name,
+        .eager_limit = vbn_max(ctx->opts.rndv_limit, ctx->max_am_len - sizeof(struct vbn_wire_tag)),
+        .max_send = VBN_WIRE_LEN_MAX,
+        .max_rma = ctx->device.max_msg_size,
+        .max_address = VBN_ADDRESS_MAX,
+        .max_key = sizeof(uint32_t),
+    };
+
+    full.size = vbn_min(attr->size, sizeof(full));
+    memcpy(attr, &full, full.size);
+}
+
+/* --- peers
+ * ---------------------------------------------------------------------------------------- */
+
+static int rc_address(vbn_port_t *port, void *buf, size_t *len)
+{
+    char address[VBN_ADDRESS_MAX];
+    size_t have = sizeof(address);
+    int rc;
+
+    if (!port || !len)
+        return VBN_ERR_INVALID;
+    rc = vbn_address(port->ctx, address, &have);
+    return rc ? rc : write_blob(address, have, buf, len);
+}
+
+static int rc_connect(vbn_port_t *port, const void *address, size_t len, void *user,
+                      vbn_peer_t **peer, struct vbn_error *err)
+{
+    vbn_endpoint_t *ep;
+    int rc;
+
+    if (!port || !address || !peer)
+        return vbn_error_set(err, VBN_ERR_INVALID, "connect: an argument is NULL");
+    rc = vbn_endpoint_create(port->ctx, address, len, user, &ep, err);
+    if (rc == VBN_OK)
+        *peer = (vbn_peer_t *)ep;
+    return rc;
+}
+
+static void *rc_peer_user(const vbn_peer_t *peer)
+{
+    return peer ? vbn_endpoint_user(ep_of(peer)) : NULL;
+}
+
+static void rc_disconnect(vbn_peer_t *peer)
+{
+    if (peer)
+        vbn_endpoint_close(ep_of(peer));
+}
+
+/* --- tagged messages
+ * -------------------------------------------------------------------------------- */
+
+static int rc_send(vbn_peer_t *peer, const void *buf, size_t len, uint64_t tag, struct vbn_op *op)
+{
+    if (!peer || !op)
+        return VBN_ERR_INVALID;
+    return vbn_tag_send(ep_of(peer), buf, len, tag, op);
+}
+
+static bool belongs(const vbn_port_t *port, const vbn_peer_t *peer)
+{
+    return port && (!peer || ep_of(peer)->ctx == port->ctx);
+}
+
+static int rc_recv(vbn_port_t *port, vbn_peer_t *peer, void *buf, size_t len, uint64_t tag,
+                   uint64_t mask, struct vbn_op *op)
+{
+    if (!belongs(port, peer) || !op)
+        return VBN_ERR_INVALID;
+    return vbn_tag_recv(port->ctx, ep_of(peer), buf, len, tag, mask, op);
+}
+
+static int rc_probe(vbn_port_t *port, vbn_peer_t *peer, uint64_t tag, uint64_t mask,
+                    struct vbn_op *found)
+{
+    if (!belongs(port, peer) || !found)
+        return VBN_ERR_INVALID;
+    return vbn_tag_probe(port->ctx, ep_of(peer), tag, mask, found);
+}
+
+static int rc_cancel(vbn_port_t *port, struct vbn_op *op)
+{
+    return port && op ? vbn_tag_cancel(port->ctx, op) : VBN_ERR_INVALID;
+}
+
+/* --- memory
+ * ------------------------------------------------------------------------------------------ */
+
+static int rc_mem_register(vbn_port_t *port, void *addr, size_t len, unsigned access,
+                           vbn_region_t **region)
+{
+    vbn_mem_t *mem;
+    int rc;
+
+    if (!port || !region)
+        return VBN_ERR_INVALID;
+    vbn_lock(port->ctx);
+    rc = vbn_mem_make(port->ctx, addr, len, access, &mem);
+    if (rc == VBN_OK)
+        mem->lent = true;
+    vbn_unlock(port->ctx);
+    if (rc == VBN_OK)
+        *region = (vbn_region_t *)mem;
+    return rc;
+}
+
+static void rc_mem_deregister(vbn_region_t *region)
+{
+    if (region)
+        vbn_mem_deregister(mem_of(region));
+}
+
+static int rc_mem_key(vbn_region_t *region, void *buf, size_t *len)
+{
+    uint32_t key;
+
+    if (!region || !len)
+        return VBN_ERR_INVALID;
+    key = htole32(vbn_mem_rkey(mem_of(region)));
+    return write_blob(&key, sizeof(key), buf, len);
+}
+
+static int rc_rkey_import(vbn_peer_t *peer, const void *buf, size_t len, vbn_rkey_t **rkey)
+{
+    uint32_t key;
+
+    if (!peer || !buf || len != sizeof(key) || !rkey)
+        return VBN_ERR_INVALID;
+    *rkey = malloc(sizeof(**rkey));
+    if (!*rkey)
+        return VBN_ERR_NO_MEMORY;
+    memcpy(&key, buf, sizeof(key));
+    (*rkey)->key = le32toh(key);
+    return VBN_OK;
+}
+
+static void rc_rkey_release(vbn_rkey_t *rkey)
+{
+    free(rkey);
+}
+
+static void rma_done(void *arg, vbn_endpoint_t *ep, int status)
+{
+    struct vbn_op *op = arg;
+
+    (void)ep;
+    op->status = status;
+    if (op->done)
+        op->done(op);
+}
+
+static int started(int rc)
+{
+    return rc == VBN_OK ? VBN_PENDING : rc;
+}
+
+static int rc_put(vbn_peer_t *peer, const void *local, vbn_region_t *region, uint64_t remote,
+                  vbn_rkey_t *rkey, size_t len, struct vbn_op *op)
+{
+    if (!peer || !region || !rkey || !op)
+        return VBN_ERR_INVALID;
+    op->status = VBN_PENDING;
+    return started(
+        vbn_put(ep_of(peer), local, mem_of(region), remote, rkey->key, len, rma_done, op));
+}
+
+static int rc_get(vbn_peer_t *peer, void *local, vbn_region_t *region, uint64_t remote,
+                  vbn_rkey_t *rkey, size_t len, struct vbn_op *op)
+{
+    if (!peer || !region || !rkey || !op)
+        return VBN_ERR_INVALID;
+    op->status = VBN_PENDING;
+    return started(
+        vbn_get(ep_of(peer), local, mem_of(region), remote, rkey->key, len, rma_done, op));
+}
+
+/* --- progress
+ * ---------------------------------------------------------------------------------------- */
+
+static int rc_progress(vbn_port_t *port)
+{
+    return vbn_progress(port->ctx);
+}
+
+static int rc_wait(vbn_port_t *port, int timeout_ms)
+{
+    return port ? vbn_wait(port->ctx, timeout_ms) : VBN_ERR_INVALID;
+}
+
+static int rc_event_fd(vbn_port_t *port)
+{
+    return port ? vbn_event_fd(port->ctx) : VBN_ERR_INVALID;
+}
+
+static int rc_arm(vbn_port_t *port, int *timeout_ms)
+{
+    return port && timeout_ms ? vbn_arm(port->ctx, timeout_ms) : VBN_ERR_INVALID;
+}
+
+static void rc_counters(vbn_port_t *port, struct vbn_counters *counters)
+{
+    vbn_counters(port->ctx, counters);
+}
+
+static const struct vbn_transport table = {
+    .abi = VBN_TRANSPORT_ABI,
+    .size = sizeof(struct vbn_transport),
+    .name = "rc",
+    .version = PACKAGE_VERSION,
+    .help = "reliable-connected queue pairs over any verbs device",
+    .params = vbn_params,
+    .query = rc_query,
+    .open = rc_open,
+    .close = rc_close,
+    .shutdown = rc_shutdown,
+    .attr = rc_attr,
+    .address = rc_address,
+    .connect = rc_connect,
+    .peer_user = rc_peer_user,
+    .disconnect = rc_disconnect,
+    .send = rc_send,
+    .recv = rc_recv,
+    .probe = rc_probe,
+    .cancel = rc_cancel,
+    .mem_register = rc_mem_register,
+    .mem_deregister = rc_mem_deregister,
+    .mem_key = rc_mem_key,
+    .rkey_import = rc_rkey_import,
+    .rkey_release = rc_rkey_release,
+    .put = rc_put,
+    .get = rc_get,
+    .progress = rc_progress,
+    .wait = rc_wait,
+    .event_fd = rc_event_fd,
+    .arm = rc_arm,
+    .counters = rc_counters,
+};
+
+const struct vbn_transport *vbn_rc_transport(void)
+{
+    return &table;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What tagged sends and receives share: their ends, and the ends of their endpoints. */
+#include "tag.h"
+#include "context.h"
+
+#include <stdlib.h>
+
+void vbn_tags_init(vbn_context_t *ctx)
+{
+    struct vbn_tags *tags = &ctx->tags;
+
+    for (unsigned i = 0; i < VBN_TAG_BUCKETS; i++) {
+        TAILQ_INIT(&tags->posted[i]);
+        TAILQ_INIT(&tags->early[i]);
+    }
+    TAILQ_INIT(&tags->wild);
+    TAILQ_INIT(&tags->early_order);
+    TAILQ_INIT(&tags->ended);
+    TAILQ_INIT(&tags->busy);
+    vbn_pool_init(&tags->earlies, ctx, sizeof(struct vbn_tag_early), 0, UINT32_MAX, NULL);
+}
+
+void vbn_tags_fini(vbn_context_t *ctx)
+{
+    vbn_pool_fini(&ctx->tags.earlies);
+}
+
+void vbn_tag_peer_init(struct vbn_tag_peer *peer)
+{
+    TAILQ_INIT(&peer->sends);
+    TAILQ_INIT(&peer->offers);
+    TAILQ_INIT(&peer->reads);
+    STAILQ_INIT(&peer->held);
+}
+
+void vbn_tag_release_mem(struct vbn_tag_op *t)
+{
+    if (t->mem)
+        vbn_mem_drop(t->mem);
+    t->mem = NULL;
+}
+
+void vbn_tag_end(vbn_context_t *ctx, struct vbn_tag_op *t, int status)
+{
+    vbn_tag_release_mem(t);
+    t->state = VBN_TAG_ENDED;
+    t->number = (uint64_t)(int64_t)status;
+    TAILQ_INSERT_TAIL(&ctx->tags.ended, t, entry);
+}
+
+void vbn_tag_busy(vbn_endpoint_t *ep)
+{
+    if (ep->tag.busy)
+        return;
+    ep->tag.busy = true;
+    TAILQ_INSERT_TAIL(&ep->ctx->tags.busy, ep, tag.busy_entry);
+}
+
+bool vbn_tag_answer(vbn_endpoint_t *ep, uint8_t kind, uint32_t id)
+{
+    struct vbn_wire_answer answer = {.id = id};
+    struct vbn_msg *msg;
+
+    if (vbn_tx_get(ep, sizeof(answer), &msg) != VBN_OK)
+        return false;
+    vbn_wire_answer_write(vbn_tx_payload(msg), &answer);
+    vbn_tx_send(msg, VBN_WIRE_TAG, kind, sizeof(answer));
+    return true;
+}
+
+static int deliver_ended(vbn_context_t *ctx)
+{
+    struct vbn_tag_op *t;
+    int n = 0;
+
+    while ((t = TAILQ_FIRST(&ctx->tags.ended))) {
+        struct vbn_op *op = vbn_tag_op(t);
+
+        TAILQ_REMOVE(&ctx->tags.ended, t, entry);
+        n++;
+        op->status = (int)t->number;
+        vbn_unlock(ctx);
+        if (op->done)
+            op->done(op);
+        vbn_lock(ctx);
+    }
+    return n;
+}
+
+int vbn_tags_advance(vbn_context_t *ctx)
+{
+    vbn_endpoint_t *ep, *last = TAILQ_LAST(&ctx->tags.busy, vbn_tag_busy_list);
+    int n = 0;
+
+    for (bool more = last != NULL; more; more = ep != last) {
+        ep = TAILQ_FIRST(&ctx->tags.busy);
+        TAILQ_REMOVE(&ctx->tags.busy, ep, tag.busy_entry);
+        ep->tag.busy = false;
+        n += vbn_tag_push_reads(ep) + vbn_tag_push_sends(ep) + vbn_tag_unhold(ep, false);
+        if (!TAILQ_EMPTY(&ep->tag.sends) || !STAILQ_EMPTY(&ep->tag.held))
+            vbn_tag_busy(ep); /* at the end of the list, behind `last` */
+        if (ep->state == VBN_EP_CLOSING)
+            vbn_endpoint_advance_close(ep);
+    }
+    return n + deliver_ended(ctx);
+}
+
+/* --- ends
+ * ----------------------------------------------------------------------------------------- */
+
+static void end_list(vbn_context_t *ctx, struct vbn_tag_list *list, int status)
+{
+    struct vbn_tag_op *t;
+
+    while ((t = TAILQ_FIRST(list))) {
+        TAILQ_REMOVE(list, t, entry);
+        vbn_tag_end(ctx, t, status);
+    }
+}
+
+/* A read under way ends by itself: the device still writes to its memory. */
+static void end_reads(vbn_endpoint_t *ep, int status)
+{
+    struct vbn_tag_op *t, *next;
+
+    for (t = TAILQ_FIRST(&ep->tag.reads); t; t = next) {
+        next = TAILQ_NEXT(t, entry);
+        if (t->state != VBN_TAG_READING) {
+            TAILQ_REMOVE(&ep->tag.reads, t, entry);
+            vbn_tag_end(ep->ctx, t, status);
+        }
+    }
+}
+
+/* Receives in LIST that name EP, or all where EP is NULL. */
+static void end_posted(vbn_context_t *ctx, struct vbn_tag_list *list, const vbn_endpoint_t *ep,
+                       int status)
+{
+    struct vbn_tag_op *t, *next;
+
+    for (t = TAILQ_FIRST(list); t; t = next) {
+        next = TAILQ_NEXT(t, entry);
+        if (!ep || t->ep == ep) {
+            vbn_tag_unpost(ctx, t);
+            vbn_tag_end(ctx, t, status);
+        }
+    }
+}
+
+static void end_all_posted(vbn_context_t *ctx, const vbn_endpoint_t *ep, int status)
+{
+    for (unsigned i = 0; i < VBN_TAG_BUCKETS; i++)
+        end_posted(ctx, &ctx->tags.posted[i], ep, status);
+    end_posted(ctx, &ctx->tags.wild, ep, status);
+}
+
+/* Early messages of EP: those that will never be whole, or all. */
+static void drop_earlies(vbn_endpoint_t *ep, bool all)
+{
+    vbn_context_t *ctx = ep->ctx;
+    struct vbn_tag_early *early, *next;
+
+    for (early = TAILQ_FIRST(&ctx->tags.early_order); early; early = next) {
+        next = TAILQ_NEXT(early, in_order);
+        if (early->ep == ep && (all || early->is_offer || early->have < early->head.len))
+            vbn_tag_drop_early(ctx, early);
+    }
+}
+
+void vbn_tag_peer_ended(vbn_endpoint_t *ep, int status)
+{
+    struct vbn_tag_peer *peer = &ep->tag;
+    vbn_context_t *ctx = ep->ctx;
+
+    vbn_tag_unhold(ep, true);
+    while (!STAILQ_EMPTY(&peer->held)) { /* no memory for them */
+        struct vbn_rxbuf *buf = STAILQ_FIRST(&peer->held);
+
+        STAILQ_REMOVE_HEAD(&peer->held, held_entry);
+        vbn_rx_release(ep, buf);
+    }
+    end_list(ctx, &peer->sends, status);
+    end_list(ctx, &peer->offers, status);
+    end_reads(ep, status);
+    if (peer->filling)
+        vbn_tag_end(ctx, peer->filling, status);
+    peer->filling = NULL;
+    drop_earlies(ep, false);
+    if (peer->posted)
+        end_all_posted(ctx, ep, status);
+    ctx->slow_work = true;
+}
+
+void vbn_tag_peer_fini(vbn_endpoint_t *ep)
+{
+    drop_earlies(ep, true);
+    if (ep->tag.busy)
+        TAILQ_REMOVE(&ep->ctx->tags.busy, ep, tag.busy_entry);
+}
+
+void vbn_tags_abandon(vbn_context_t *ctx)
+{
+    end_all_posted(ctx, NULL, VBN_ERR_CLOSED);
+}

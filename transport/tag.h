@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tagged messages: sends and receives that find each other by source and tag.
+ *
+ * Operation. A send hands its bytes to messages (tx.c) as it stands in its endpoint's `sends`:
+ * whole if they fit one, in parts if they are few, else as an offer of the memory that the receiver
+ * reads. A message that arrives takes the oldest receive that fits it (tag_match.c), or is kept as
+ * an early one until a receive asks for it. Buffer ownership. A struct vbn_op is ours from the call
+ * that returned VBN_PENDING until its `done` is called; its `room` is a struct vbn_tag_op. Early
+ * messages are copied out of their receive buffers; beyond `unexpected_limit` bytes they stay in
+ * them and the peer's credits run out, unless a receive is posted that they may be for: it must be
+ * found however much lies before it. Errors. An endpoint that ends takes its sends, and the
+ * receives that name it, with it.
+ *
+ * All functions but the four entries are called with the context's lock held.
+ */
+#ifndef VBN_TAG_H
+#define VBN_TAG_H
+
+#include "pool.h"
+#include "verbena_transport.h"
+#include "wire.h"
+
+struct vbn_rxbuf;
+
+enum vbn_tag_state {
+    VBN_TAG_SENDING = 1, /* in ep->sends: not all of it is in messages */
+    VBN_TAG_OFFERED,     /* in ep->offers: the receiver's answer is to come */
+    VBN_TAG_POSTED,      /* a receive that waits for its message */
+    VBN_TAG_FILLING,     /* one that takes the parts of its message as they come */
+    VBN_TAG_TO_READ,   /* one whose next read has to be started; this and the next four in ep->reads
+                        */
+    VBN_TAG_READING,   /* its read is under way */
+    VBN_TAG_READ,      /* it has all; the sender has to be told */
+    VBN_TAG_TO_REFUSE, /* it cannot read; the sender has to be told */
+    VBN_TAG_REFUSED,   /* it waits for the parts instead */
+    VBN_TAG_ENDED,     /* in ctx->tags.ended: `done` is to be called */
+};
+
+struct vbn_tag_op {
+    TAILQ_ENTRY(vbn_tag_op) entry;
+    vbn_endpoint_t *ep; /* receive: NULL for any */
+    char *buf;
+    size_t cap;      /* bytes at `buf` */
+    uint64_t at;     /* bytes sent, or taken */
+    uint64_t number; /* send: the offer's id; receive: its order among all, then the offer's id */
+    uint64_t mask;   /* receive */
+    vbn_mem_t *mem;  /* registered for this operation alone, or NULL */
+    uint64_t remote; /* receive: address of the offer */
+    uint32_t rkey;
+    uint8_t state;
+    bool wild;    /* receive: in tags->wild rather than in a bucket */
+    bool begun;   /* send: its first part is in a message */
+    bool refused; /* send: the receiver cannot read it */
+} __attribute__((may_alias));
+_Static_assert(sizeof(struct vbn_tag_op) <= sizeof(((struct vbn_op *)0)->room), "room of an op");
+TAILQ_HEAD(vbn_tag_list, vbn_tag_op);
+
+static inline struct vbn_tag_op *vbn_tag_of(struct vbn_op *op)
+{
+    return (struct vbn_tag_op *)(void *)op->room;
+}
+
+static inline struct vbn_op *vbn_tag_op(struct vbn_tag_op *t)
+{
+    return vbn_container_of((uint64_t *)(void *)t, struct vbn_op, room);
+}
+
+#define VBN_EARLY_INLINE 256u
+
+/* A message, or an offer of one, that no receive has asked for yet. */
+struct vbn_tag_early {
+    struct vbn_pool_obj obj;
+    TAILQ_ENTRY(vbn_tag_early) in_bucket, in_order;
+    vbn_endpoint_t *ep;
+    struct vbn_wire_offer head; /* tag and length; of an offer all of it */
+    bool is_offer;
+    uint64_t have; /* bytes that are here */
+    char *data;    /* `small`, or from malloc() */
+    char small[VBN_EARLY_INLINE];
+};
+TAILQ_HEAD(vbn_tag_earlies, vbn_tag_early);
+
+#define VBN_TAG_BUCKETS 256u
+
+struct vbn_tags {
+    struct vbn_tag_list posted[VBN_TAG_BUCKETS], wild; /* receives, by source and tag; the others */
+    struct vbn_tag_earlies early[VBN_TAG_BUCKETS], early_order;
+    struct vbn_pool earlies;
+    uint64_t early_bytes; /* in all of them */
+    uint64_t posts;       /* receives so far: their order */
+    uint32_t offers;      /* so far: their ids */
+    uint32_t wild_any;    /* receives in `wild` that name no endpoint */
+    struct vbn_tag_list ended;
+    TAILQ_HEAD(vbn_tag_busy_list, vbn_endpoint)
+    busy; /* endpoints with sends to go on with, or messages held */
+};
+
+/* What an endpoint has of it. */
+struct vbn_tag_peer {
+    struct vbn_tag_list sends, offers, reads;
+    uint32_t posted;            /* receives that name it */
+    bool busy;                  /* in tags->busy */
+    struct vbn_tag_op *filling; /* whoever takes the parts that come now, or NULL */
+    struct vbn_tag_early *early_filling;
+    STAILQ_HEAD(, vbn_rxbuf) held; /* receive buffers that keep early messages */
+    TAILQ_ENTRY(vbn_endpoint) busy_entry;
+};
+
+void vbn_tags_init(vbn_context_t *ctx);
+void vbn_tags_fini(vbn_context_t *ctx);
+void vbn_tag_peer_init(struct vbn_tag_peer *peer);
+void vbn_tag_peer_fini(vbn_endpoint_t *ep);
+
+/* --- the entries: contracts in verbena_transport.h; these take the lock ------------------------
+ */
+
+int vbn_tag_send(vbn_endpoint_t *ep, const void *buf, size_t len, uint64_t tag, struct vbn_op *op);
+int vbn_tag_recv(vbn_context_t *ctx, vbn_endpoint_t *ep, void *buf, size_t len, uint64_t tag,
+                 uint64_t mask, struct vbn_op *op);
+int vbn_tag_probe(vbn_context_t *ctx, vbn_endpoint_t *ep, uint64_t tag, uint64_t mask,
+                  struct vbn_op *found);
+int vbn_tag_cancel(vbn_context_t *ctx, struct vbn_op *op);
+
+/* --- what the rest of the transport calls ------------------------------------------------------
+ */
+
+enum vbn_tag_verdict { VBN_TAG_TAKEN, VBN_TAG_HELD, VBN_TAG_MALFORMED };
+
+/* A message of type TAG from EP, in BUF. HELD: BUF stays here until it is given to
+ * vbn_rx_release(). */
+enum vbn_tag_verdict vbn_tag_arrived(vbn_endpoint_t *ep, struct vbn_rxbuf *buf);
+
+/* Goes on with what waited for messages or credits, and calls back what has ended; how much. */
+int vbn_tags_advance(vbn_context_t *ctx);
+
+/* EP has ended with STATUS: ends all that depends on it. */
+void vbn_tag_peer_ended(vbn_endpoint_t *ep, int status);
+
+/* Ends all receives that are left, when the context closes. */
+void vbn_tags_abandon(vbn_context_t *ctx);
+
+/* Something of EP is not yet with its receiver. */
+static inline bool vbn_tag_has_work(const struct vbn_tag_peer *peer)
+{
+    return !TAILQ_EMPTY(&peer->sends) || !TAILQ_EMPTY(&peer->offers) || !TAILQ_EMPTY(&peer->reads);
+}
+
+static inline bool vbn_tags_idle(const struct vbn_tags *tags)
+{
+    return TAILQ_EMPTY(&tags->busy) && TAILQ_EMPTY(&tags->ended);
+}
+
+/* --- between the files of it --------------------------------------------------------------------
+ */
+
+static inline bool vbn_tag_fits(uint64_t want, uint64_t mask, uint64_t tag)
+{
+    return ((want ^ tag) & mask) == 0;
+}
+
+/* Takes the oldest receive for a message TAG of EP out of its list; NULL: none. */
+struct vbn_tag_op *vbn_tag_take_posted(vbn_endpoint_t *ep, uint64_t tag);
+void vbn_tag_post(vbn_context_t *ctx, struct vbn_tag_op *t);
+void vbn_tag_unpost(vbn_context_t *ctx, struct vbn_tag_op *t);
+
+/* True while a receive is posted that may be for a message of EP. */
+bool vbn_tag_wanted(const vbn_endpoint_t *ep);
+
+/* The oldest early message that T asks for; NULL: none. */
+struct vbn_tag_early *vbn_tag_find_early(vbn_context_t *ctx, const struct vbn_tag_op *t,
+                                         uint64_t tag);
+/* Adds one with room for its bytes. NULL: no memory. */
+struct vbn_tag_early *vbn_tag_add_early(vbn_endpoint_t *ep, const struct vbn_wire_offer *head,
+                                        bool is_offer);
+void vbn_tag_drop_early(vbn_context_t *ctx, struct vbn_tag_early *early);
+
+/* Ends T, which is in no list, with STATUS: `done` is called at the end of this progress, or in the
+ * next one. */
+void vbn_tag_end(vbn_context_t *ctx, struct vbn_tag_op *t, int status);
+
+/* Ends the registration that T has made for itself. */
+void vbn_tag_release_mem(struct vbn_tag_op *t);
+
+/* Puts EP among those that vbn_tags_advance() looks at. */
+void vbn_tag_busy(vbn_endpoint_t *ep);
+
+/* Queues the answer KIND to the peer's offer ID; false: no message now. */
+bool vbn_tag_answer(vbn_endpoint_t *ep, uint8_t kind, uint32_t id);
+
+/* Goes on with the sends, the reads, the messages held, as far as may be; how many moved. */
+int vbn_tag_push_sends(vbn_endpoint_t *ep);
+int vbn_tag_push_reads(vbn_endpoint_t *ep);
+int vbn_tag_unhold(vbn_endpoint_t *ep, bool all);
+
+/* Begins to read the message of OFFER into T. */
+void vbn_tag_start_read(vbn_endpoint_t *ep, struct vbn_tag_op *t,
+                        const struct vbn_wire_offer *offer);
+
+/* Gives T, a receive that its message has found, the first HAVE bytes of it, at DATA. */
+void vbn_tag_take(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vbn_wire_tag *head,
+                  const void *data, size_t have);
+
+/* The peer's answers to an offer of ours. */
+bool vbn_tag_fin(vbn_endpoint_t *ep, uint32_t id);
+bool vbn_tag_refused(vbn_endpoint_t *ep, uint32_t id);
+
+#endif

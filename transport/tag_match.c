@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which message goes to which receive: the oldest receive that fits, the oldest message that fits.
+ *
+ * A receive that names its source and the whole tag is found by a hash of both; the others are in
+ * one list, and of the two candidates the older one wins. Early messages are in buckets by the same
+ * hash, and all of them in the order in which they came.
+ */
+#include "context.h"
+
+#include <stdlib.h>
+
+static uint32_t bucket_of(const vbn_endpoint_t *ep, uint64_t tag)
+{
+    uint64_t h = ((uintptr_t)ep >> 6) ^ (tag * UINT64_C(0x9e3779b97f4a7c15));
+
+    return (uint32_t)((h ^ h >> 32 ^ h >> 16) % VBN_TAG_BUCKETS);
+}
+
+static bool is_exact(const struct vbn_tag_op *t)
+{
+    return t->ep && t->mask == VBN_TAG_MAX;
+}
+
+/* --- receives --------------------------------------------------------------------------------- */
+
+void vbn_tag_post(vbn_context_t *ctx, struct vbn_tag_op *t)
+{
+    struct vbn_tags *tags = &ctx->tags;
+
+    t->state = VBN_TAG_POSTED;
+    t->number = tags->posts++;
+    t->wild = !is_exact(t);
+    if (t->wild)
+        TAILQ_INSERT_TAIL(&tags->wild, t, entry);
+    else
+        TAILQ_INSERT_TAIL(&tags->posted[bucket_of(t->ep, vbn_tag_op(t)->tag)], t, entry);
+    if (t->ep)
+        t->ep->tag.posted++;
+    else
+        tags->wild_any++;
+}
+
+void vbn_tag_unpost(vbn_context_t *ctx, struct vbn_tag_op *t)
+{
+    struct vbn_tags *tags = &ctx->tags;
+
+    if (t->wild)
+        TAILQ_REMOVE(&tags->wild, t, entry);
+    else
+        TAILQ_REMOVE(&tags->posted[bucket_of(t->ep, vbn_tag_op(t)->tag)], t, entry);
+    if (t->ep)
+        t->ep->tag.posted--;
+    else
+        tags->wild_any--;
+}
+
+struct vbn_tag_op *vbn_tag_take_posted(vbn_endpoint_t *ep, uint64_t tag)
+{
+    struct vbn_tags *tags = &ep->ctx->tags;
+    struct vbn_tag_op *exact = NULL, *wild = NULL, *t;
+
+    if (ep->tag.posted)
+        TAILQ_FOREACH(exact, &tags->posted[bucket_of(ep, tag)], entry)
+        {
+            if (exact->ep == ep && vbn_tag_op(exact)->tag == tag)
+                break;
+        }
+    TAILQ_FOREACH(wild, &tags->wild, entry)
+    {
+        if ((!wild->ep || wild->ep == ep) && vbn_tag_fits(vbn_tag_op(wild)->tag, wild->mask, tag))
+            break;
+    }
+    t = exact && (!wild || exact->number < wild->number) ? exact : wild;
+    if (t)
+        vbn_tag_unpost(ep->ctx, t);
+    return t;
+}
+
+bool vbn_tag_wanted(const vbn_endpoint_t *ep)
+{
+    return ep->tag.posted || ep->ctx->tags.wild_any;
+}
+
+/* --- early messages ----------------------------------------------------------------------------
+ */
+
+struct vbn_tag_early *vbn_tag_find_early(vbn_context_t *ctx, const struct vbn_tag_op *t,
+                                         uint64_t tag)
+{
+    struct vbn_tags *tags = &ctx->tags;
+    struct vbn_tag_early *early;
+
+    if (is_exact(t)) {
+        TAILQ_FOREACH(early, &tags->early[bucket_of(t->ep, tag)], in_bucket)
+        {
+            if (early->ep == t->ep && early->head.tag == tag)
+                return early;
+        }
+        return NULL;
+    }
+    TAILQ_FOREACH(early, &tags->early_order, in_order)
+    {
+        if ((!t->ep || early->ep == t->ep) && vbn_tag_fits(tag, t->mask, early->head.tag))
+            return early;
+    }
+    return NULL;
+}
+
+struct vbn_tag_early *vbn_tag_add_early(vbn_endpoint_t *ep, const struct vbn_wire_offer *head,
+                                        bool is_offer)
+{
+    struct vbn_tags *tags = &ep->ctx->tags;
+    struct vbn_tag_early *early = (struct vbn_tag_early *)vbn_pool_get(&tags->earlies);
+
+    if (!early)
+        return NULL;
+    early->data = early->small;
+    if (!is_offer && head->len > sizeof(early->small))
+        early->data = malloc(head->len);
+    if (!early->data) {
+        vbn_pool_put(&tags->earlies, &early->obj);
+        return NULL;
+    }
+    early->ep = ep;
+    early->head = *head;
+    early->is_offer = is_offer;
+    early->have = 0;
+    tags->early_bytes += sizeof(*early) + (is_offer ? 0 : head->len);
+    TAILQ_INSERT_TAIL(&tags->early[bucket_of(ep, head->tag)], early, in_bucket);
+    TAILQ_INSERT_TAIL(&tags->early_order, early, in_order);
+    return early;
+}
+
+void vbn_tag_drop_early(vbn_context_t *ctx, struct vbn_tag_early *early)
+{
+    struct vbn_tags *tags = &ctx->tags;
+
+    TAILQ_REMOVE(&tags->early[bucket_of(early->ep, early->head.tag)], early, in_bucket);
+    TAILQ_REMOVE(&tags->early_order, early, in_order);
+    tags->early_bytes -= sizeof(*early) + (early->is_offer ? 0 : early->head.len);
+    if (early->ep->tag.early_filling == early)
+        early->ep->tag.early_filling = NULL;
+    if (early->data != early->small)
+        free(early->data);
+    vbn_pool_put(&tags->earlies, &early->obj);
+}

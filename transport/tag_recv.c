@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tagged receives: what arrives, what waits for it, and what is read from the sender's memory.
+ */
+#include "context.h"
+#include "rma.h"
+
+#include <string.h>
+
+/* --- giving a receive its message ------------------------------------------------------------- */
+
+static int outcome(const struct vbn_tag_op *t, uint64_t len)
+{
+    return len > t->cap ? VBN_ERR_TRUNCATED : VBN_OK;
+}
+
+static void note_sender(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint64_t tag, uint64_t len)
+{
+    struct vbn_op *op = vbn_tag_op(t);
+
+    op->peer = (vbn_peer_t *)ep;
+    op->tag = tag;
+    op->len = len;
+}
+
+/* T's next bytes; beyond its buffer they are dropped. */
+static void fill(struct vbn_tag_op *t, const void *data, size_t len)
+{
+    if (t->at < t->cap && len)
+        memcpy(t->buf + t->at, data, vbn_min(len, t->cap - t->at));
+    t->at += len;
+}
+
+void vbn_tag_take(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vbn_wire_tag *head,
+                  const void *data, size_t have)
+{
+    note_sender(ep, t, head->tag, head->len);
+    t->at = 0;
+    fill(t, data, have);
+    if (have == head->len) {
+        vbn_tag_end(ep->ctx, t, outcome(t, head->len));
+        return;
+    }
+    t->ep = ep;
+    t->state = VBN_TAG_FILLING;
+    ep->tag.filling = t;
+}
+
+/* --- reading from the sender's memory ----------------------------------------------------------
+ */
+
+static void go_on_reading(vbn_endpoint_t *ep, struct vbn_tag_op *t);
+
+static void read_done(void *arg, vbn_endpoint_t *ep, int status)
+{
+    struct vbn_tag_op *t = arg;
+    vbn_context_t *ctx = ep->ctx;
+
+    vbn_lock(ctx);
+    if (status == VBN_OK) {
+        go_on_reading(ep, t);
+    } else {
+        TAILQ_REMOVE(&ep->tag.reads, t, entry);
+        vbn_tag_end(ctx, t, status);
+    }
+    vbn_unlock(ctx);
+}
+
+static const vbn_mem_t *read_mem(vbn_context_t *ctx, const struct vbn_tag_op *t, size_t len)
+{
+    return t->mem ? t->mem : vbn_mem_find(ctx, t->buf, len, VBN_ACCESS_LOCAL_WRITE);
+}
+
+/* Whatever is called below may end the endpoint, and with it all that is in its list: so T is taken
+ * out of it first, and comes back by this. */
+static void park(vbn_endpoint_t *ep, struct vbn_tag_op *t, enum vbn_tag_state state)
+{
+    if (ep->state >= VBN_EP_CLOSED) {
+        vbn_tag_end(ep->ctx, t, vbn_endpoint_over_status(ep));
+        return;
+    }
+    t->state = state;
+    TAILQ_INSERT_HEAD(&ep->tag.reads, t, entry);
+    if (state != VBN_TAG_REFUSED)
+        vbn_tag_busy(ep);
+}
+
+static void read_part(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint64_t want)
+{
+    vbn_context_t *ctx = ep->ctx;
+    size_t part = vbn_min(want - t->at, ctx->device.max_msg_size), at = t->at;
+    int rc;
+
+    t->state = VBN_TAG_READING;
+    t->at += part;
+    rc = vbn_rma_get(ep, t->buf + at, read_mem(ctx, t, want), t->remote + at, t->rkey, part,
+                     read_done, t);
+    if (rc == VBN_OK)
+        return;
+    t->at = at; /* nothing has begun */
+    TAILQ_REMOVE(&ep->tag.reads, t, entry);
+    if (rc == VBN_ERR_AGAIN)
+        park(ep, t, VBN_TAG_TO_READ);
+    else
+        vbn_tag_end(ctx, t, rc);
+}
+
+/* The next read of T, which is in ep->tag.reads; after the last the sender is told. */
+static void go_on_reading(vbn_endpoint_t *ep, struct vbn_tag_op *t)
+{
+    uint64_t want = vbn_min(vbn_tag_op(t)->len, t->cap);
+
+    if (t->at < want) {
+        read_part(ep, t, want);
+        return;
+    }
+    TAILQ_REMOVE(&ep->tag.reads, t, entry);
+    if (vbn_tag_answer(ep, VBN_TAG_FIN, (uint32_t)t->number))
+        vbn_tag_end(ep->ctx, t, outcome(t, vbn_tag_op(t)->len));
+    else
+        park(ep, t, VBN_TAG_READ);
+}
+
+static void go_on_refusing(vbn_endpoint_t *ep, struct vbn_tag_op *t)
+{
+    bool told;
+
+    TAILQ_REMOVE(&ep->tag.reads, t, entry);
+    told = vbn_tag_answer(ep, VBN_TAG_REFUSE, (uint32_t)t->number);
+    park(ep, t, told ? VBN_TAG_REFUSED : VBN_TAG_TO_REFUSE);
+}
+
+void vbn_tag_start_read(vbn_endpoint_t *ep, struct vbn_tag_op *t,
+                        const struct vbn_wire_offer *offer)
+{
+    vbn_context_t *ctx = ep->ctx;
+    uint64_t want = vbn_min(offer->len, t->cap);
+
+    note_sender(ep, t, offer->tag, offer->len);
+    t->ep = ep;
+    t->at = 0;
+    t->number = offer->id;
+    t->remote = offer->addr;
+    t->rkey = offer->rkey;
+    t->mem = NULL;
+    t->state = VBN_TAG_TO_READ;
+    TAILQ_INSERT_TAIL(&ep->tag.reads, t, entry);
+    if (!want || vbn_mem_find(ctx, t->buf, want, VBN_ACCESS_LOCAL_WRITE) ||
+        vbn_mem_make(ctx, t->buf, want, VBN_ACCESS_LOCAL_WRITE, &t->mem) == VBN_OK)
+        go_on_reading(ep, t);
+    else
+        go_on_refusing(ep, t);
+}
+
+int vbn_tag_push_reads(vbn_endpoint_t *ep)
+{
+    struct vbn_tag_op *t, *next;
+    int n = 0;
+
+    for (t = TAILQ_FIRST(&ep->tag.reads); t && ep->state < VBN_EP_CLOSED; t = next) {
+        next = TAILQ_NEXT(t, entry);
+        if (t->state == VBN_TAG_TO_READ || t->state == VBN_TAG_READ)
+            go_on_reading(ep, t);
+        else if (t->state == VBN_TAG_TO_REFUSE)
+            go_on_refusing(ep, t);
+        else
+            continue;
+        n++;
+    }
+    return n;
+}
+
+/* --- what arrives -------------------------------------------------------------------------------
+ */
+
+static enum vbn_tag_verdict whole_or_first(vbn_endpoint_t *ep, uint8_t kind, const char *data,
+                                           size_t len)
+{
+    struct vbn_wire_tag head;
+    struct vbn_wire_offer early_head;
+    struct vbn_tag_early *early;
+    struct vbn_tag_op *t;
+    size_t have = len - sizeof(head);
+
+    if (!vbn_wire_tag_read(data, len, &head) || (kind == VBN_TAG_EAGER && head.len != have) ||
+        ep->tag.filling || ep->tag.early_filling)
+        return VBN_TAG_MALFORMED;
+    data += sizeof(head);
+    t = vbn_tag_take_posted(ep, head.tag);
+    if (t) {
+        vbn_tag_take(ep, t, &head, data, have);
+        return VBN_TAG_TAKEN;
+    }
+    early_head = (struct vbn_wire_offer){.tag = head.tag, .len = head.len};
+    early = vbn_tag_add_early(ep, &early_head, false);
+    if (!early)
+        return VBN_TAG_HELD;
+    memcpy(early->data, data, have);
+    early->have = have;
+    if (have < head.len)
+        ep->tag.early_filling = early;
+    return VBN_TAG_TAKEN;
+}
+
+static enum vbn_tag_verdict further(vbn_endpoint_t *ep, const void *data, size_t len)
+{
+    struct vbn_tag_early *early = ep->tag.early_filling;
+    struct vbn_tag_op *t = ep->tag.filling;
+
+    if (t && len <= vbn_tag_op(t)->len - t->at) {
+        fill(t, data, len);
+        if (t->at == vbn_tag_op(t)->len) {
+            ep->tag.filling = NULL;
+            vbn_tag_end(ep->ctx, t, outcome(t, t->at));
+        }
+        return VBN_TAG_TAKEN;
+    }
+    if (!t && early && len <= early->head.len - early->have) {
+        memcpy(early->data + early->have, data, len);
+        early->have += len;
+        if (early->have == early->head.len)
+            ep->tag.early_filling = NULL;
+        return VBN_TAG_TAKEN;
+    }
+    return VBN_TAG_MALFORMED;
+}
+
+static enum vbn_tag_verdict offered(vbn_endpoint_t *ep, const void *data, size_t len)
+{
+    struct vbn_wire_offer offer;
+    struct vbn_tag_op *t;
+
+    if (!vbn_wire_offer_read(data, len, &offer))
+        return VBN_TAG_MALFORMED;
+    t = vbn_tag_take_posted(ep, offer.tag);
+    if (t)
+        vbn_tag_start_read(ep, t, &offer);
+    else if (!vbn_tag_add_early(ep, &offer, true))
+        return VBN_TAG_HELD;
+    return VBN_TAG_TAKEN;
+}
+
+/* The parts of a message that could not be read begin. */
+static enum vbn_tag_verdict again(vbn_endpoint_t *ep, const char *data, size_t len)
+{
+    struct vbn_wire_answer head;
+    struct vbn_tag_op *t;
+
+    if (!vbn_wire_answer_read(data, len, &head) || ep->tag.filling || ep->tag.early_filling)
+        return VBN_TAG_MALFORMED;
+    TAILQ_FOREACH(t, &ep->tag.reads, entry)
+    {
+        if (t->state == VBN_TAG_REFUSED && t->number == head.id)
+            break;
+    }
+    if (!t)
+        return VBN_TAG_MALFORMED;
+    TAILQ_REMOVE(&ep->tag.reads, t, entry);
+    t->state = VBN_TAG_FILLING;
+    t->at = 0;
+    ep->tag.filling = t;
+    return further(ep, data + sizeof(head), len - sizeof(head));
+}
+
+static enum vbn_tag_verdict answered(vbn_endpoint_t *ep, uint8_t kind, const void *data, size_t len)
+{
+    struct vbn_wire_answer answer;
+    bool known;
+
+    if (len != sizeof(answer) || !vbn_wire_answer_read(data, len, &answer))
+        return VBN_TAG_MALFORMED;
+    known = kind == VBN_TAG_FIN ? vbn_tag_fin(ep, answer.id) : vbn_tag_refused(ep, answer.id);
+    return known ? VBN_TAG_TAKEN : VBN_TAG_MALFORMED;
+}
+
+static enum vbn_tag_verdict sort(vbn_endpoint_t *ep, uint8_t kind, const void *data, size_t len)
+{
+    switch (kind) {
+    case VBN_TAG_EAGER:
+    case VBN_TAG_FIRST:
+        return whole_or_first(ep, kind, data, len);
+    case VBN_TAG_NEXT:
+        return further(ep, data, len);
+    case VBN_TAG_OFFER:
+        return offered(ep, data, len);
+    case VBN_TAG_AGAIN:
+        return again(ep, data, len);
+    case VBN_TAG_FIN:
+    case VBN_TAG_REFUSE:
+        return answered(ep, kind, data, len);
+    default:
+        return VBN_TAG_MALFORMED;
+    }
+}
+
+/* --- holding ------------------------------------------------------------------------------------
+ */
+
+/* Messages of a peer that come too early take memory up to a limit, then their receive buffers. */
+static bool must_hold(const vbn_endpoint_t *ep, uint8_t kind)
+{
+    const struct vbn_tags *tags = &ep->ctx->tags;
+
+    if (kind == VBN_TAG_FIN || kind == VBN_TAG_REFUSE)
+        return false;
+    return !STAILQ_EMPTY(&ep->tag.held) ||
+           (vbn_unlikely(tags->early_bytes > ep->ctx->opts.unexpected_limit) &&
+            !vbn_tag_wanted(ep) && !ep->tag.filling && !ep->tag.early_filling);
+}
+
+static enum vbn_tag_verdict hold(vbn_endpoint_t *ep, struct vbn_rxbuf *buf)
+{
+    STAILQ_INSERT_TAIL(&ep->tag.held, buf, held_entry);
+    vbn_tag_busy(ep);
+    return VBN_TAG_HELD;
+}
+
+enum vbn_tag_verdict vbn_tag_arrived(vbn_endpoint_t *ep, struct vbn_rxbuf *buf)
+{
+    const char *data = buf->obj.buf;
+    enum vbn_tag_verdict verdict;
+    struct vbn_wire_hdr hdr;
+
+    memcpy(&hdr, data, sizeof(hdr));
+    if (vbn_unlikely(must_hold(ep, hdr.id)))
+        return hold(ep, buf);
+    verdict = sort(ep, hdr.id, data + sizeof(hdr), le32toh(hdr.len));
+    return vbn_likely(verdict != VBN_TAG_HELD) ? verdict : hold(ep, buf);
+}
+
+static bool may_unhold(const vbn_endpoint_t *ep)
+{
+    return ep->ctx->tags.early_bytes <= ep->ctx->opts.unexpected_limit || vbn_tag_wanted(ep) ||
+           ep->tag.filling || ep->tag.early_filling;
+}
+
+int vbn_tag_unhold(vbn_endpoint_t *ep, bool all)
+{
+    struct vbn_rxbuf *buf;
+    int n = 0;
+
+    while ((buf = STAILQ_FIRST(&ep->tag.held)) && (all || may_unhold(ep))) {
+        const struct vbn_wire_hdr *hdr = buf->obj.buf;
+        enum vbn_tag_verdict verdict;
+
+        STAILQ_REMOVE_HEAD(&ep->tag.held, held_entry); /* first: this may end the endpoint */
+        verdict = sort(ep, hdr->id, hdr + 1, le32toh(hdr->len));
+        if (verdict == VBN_TAG_HELD) { /* no memory */
+            STAILQ_INSERT_HEAD(&ep->tag.held, buf, held_entry);
+            break;
+        }
+        vbn_rx_release(ep, buf);
+        n++;
+        if (verdict == VBN_TAG_MALFORMED) {
+            vbn_rx_malformed(ep);
+            break;
+        }
+    }
+    return n;
+}
+
+/* --- receives ------------------------------------------------------------------------------------
+ */
+
+/* T gets EARLY, as far as it is here. */
+static int take_early(vbn_context_t *ctx, struct vbn_tag_op *t, struct vbn_tag_early *early)
+{
+    vbn_endpoint_t *ep = early->ep;
+    struct vbn_wire_tag head = {.tag = early->head.tag, .len = early->head.len};
+    struct vbn_wire_offer offer = early->head;
+    int rc = VBN_PENDING;
+
+    if (early->is_offer) {
+        vbn_tag_drop_early(ctx, early); /* first: this may end the endpoint */
+        vbn_tag_start_read(ep, t, &offer);
+        return rc;
+    }
+    if (early->have < head.len) {
+        vbn_tag_take(ep, t, &head, early->data, early->have);
+    } else {
+        note_sender(ep, t, head.tag, head.len);
+        fill(t, early->data, early->have);
+        rc = vbn_tag_op(t)->status = outcome(t, head.len);
+    }
+    vbn_tag_drop_early(ctx, early);
+    return rc;
+}
+
+static int recv_locked(vbn_context_t *ctx, struct vbn_tag_op *t)
+{
+    struct vbn_op *op = vbn_tag_op(t);
+    struct vbn_tag_early *early = vbn_tag_find_early(ctx, t, op->tag);
+
+    if (early)
+        return take_early(ctx, t, early);
+    if (t->ep && t->ep->state >= VBN_EP_CLOSED)
+        return vbn_endpoint_over_status(t->ep);
+    vbn_tag_post(ctx, t);
+    return VBN_PENDING;
+}
+
+int vbn_tag_recv(vbn_context_t *ctx, vbn_endpoint_t *ep, void *buf, size_t len, uint64_t tag,
+                 uint64_t mask, struct vbn_op *op)
+{
+    struct vbn_tag_op *t = vbn_tag_of(op);
+    int rc;
+
+    if (tag > VBN_TAG_MAX || mask > VBN_TAG_MAX || (len && !buf))
+        return VBN_ERR_INVALID;
+    *t = (struct vbn_tag_op){.ep = ep, .buf = buf, .cap = len, .mask = mask};
+    op->status = VBN_PENDING;
+    op->tag = tag;
+    vbn_lock(ctx);
+    rc = recv_locked(ctx, t);
+    vbn_unlock(ctx);
+    return rc;
+}
+
+int vbn_tag_probe(vbn_context_t *ctx, vbn_endpoint_t *ep, uint64_t tag, uint64_t mask,
+                  struct vbn_op *found)
+{
+    struct vbn_tag_op want = {.ep = ep, .mask = mask};
+    struct vbn_tag_early *early;
+    vbn_endpoint_t *holder;
+
+    if (tag > VBN_TAG_MAX || mask > VBN_TAG_MAX)
+        return VBN_ERR_INVALID;
+    vbn_lock(ctx);
+    TAILQ_FOREACH(holder, &ctx->tags.busy, tag.busy_entry)
+    {
+        if (!ep || ep == holder)
+            vbn_tag_unhold(holder, true);
+    }
+    early = vbn_tag_find_early(ctx, &want, tag);
+    if (early) {
+        found->peer = (vbn_peer_t *)early->ep;
+        found->tag = early->head.tag;
+        found->len = early->head.len;
+    }
+    vbn_unlock(ctx);
+    return early ? VBN_OK : VBN_ERR_AGAIN;
+}
+
+int vbn_tag_cancel(vbn_context_t *ctx, struct vbn_op *op)
+{
+    struct vbn_tag_op *t = vbn_tag_of(op);
+    int rc = VBN_ERR_AGAIN;
+
+    vbn_lock(ctx);
+    if (op->status == VBN_PENDING && t->state == VBN_TAG_POSTED) {
+        vbn_tag_unpost(ctx, t);
+        vbn_tag_end(ctx, t, VBN_ERR_CANCELED);
+        rc = VBN_OK;
+    }
+    vbn_unlock(ctx);
+    return rc;
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tagged sends.
+ *
+ * Operation. Sends of an endpoint are handed over one after the other, so that they are matched in
+ * their order. Up to one message's room: copied, and over at once. Up to `rndv_limit`, or where the
+ * memory cannot be registered: copied part by part. Beyond: an offer, which the receiver answers.
+ */
+#include "context.h"
+
+#include <string.h>
+
+static size_t part_room(const vbn_context_t *ctx, size_t head_len)
+{
+    return ctx->max_am_len - head_len;
+}
+
+/* Hands over as many of T's bytes as fit behind HEAD in one message. */
+static int put_part(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint8_t kind, const void *head,
+                    size_t head_len)
+{
+    size_t part = vbn_min(part_room(ep->ctx, head_len), t->cap - t->at);
+    struct vbn_msg *msg;
+    char *at;
+    int rc = vbn_tx_get(ep, head_len + part, &msg);
+
+    if (rc)
+        return rc;
+    at = vbn_tx_payload(msg);
+    memcpy(at, head, head_len);
+    if (part)
+        memcpy(at + head_len, t->buf + t->at, part);
+    t->at += part;
+    t->begun = true;
+    vbn_tx_send(msg, VBN_WIRE_TAG, kind, head_len + part);
+    return VBN_OK;
+}
+
+static int put_first(vbn_endpoint_t *ep, struct vbn_tag_op *t)
+{
+    struct vbn_wire_tag head = {.tag = vbn_tag_op(t)->tag, .len = t->cap};
+    struct vbn_wire_answer again = {.id = (uint32_t)t->number};
+    char bytes[sizeof(head)];
+
+    if (t->refused) {
+        vbn_wire_answer_write(bytes, &again);
+        return put_part(ep, t, VBN_TAG_AGAIN, bytes, sizeof(again));
+    }
+    vbn_wire_tag_write(bytes, &head);
+    return put_part(ep, t,
+                    t->cap <= part_room(ep->ctx, sizeof(head)) ? VBN_TAG_EAGER : VBN_TAG_FIRST,
+                    bytes, sizeof(head));
+}
+
+/* All of T, as far as messages go. */
+static int put_parts(vbn_endpoint_t *ep, struct vbn_tag_op *t)
+{
+    int rc = t->begun ? VBN_OK : put_first(ep, t);
+
+    while (rc == VBN_OK && t->at < t->cap)
+        rc = put_part(ep, t, VBN_TAG_NEXT, NULL, 0);
+    return rc;
+}
+
+/* Memory that the receiver may read, for T: the caller's own region where there is one. */
+static const vbn_mem_t *offer_mem(vbn_context_t *ctx, struct vbn_tag_op *t)
+{
+    const vbn_mem_t *mem = vbn_mem_find(ctx, t->buf, t->cap, VBN_ACCESS_REMOTE_READ);
+
+    if (!mem && vbn_mem_make(ctx, t->buf, t->cap, VBN_ACCESS_REMOTE_READ, &t->mem) == VBN_OK)
+        mem = t->mem;
+    return mem;
+}
+
+static int put_offer(vbn_endpoint_t *ep, struct vbn_tag_op *t, const vbn_mem_t *mem)
+{
+    struct vbn_wire_offer offer = {.tag = vbn_tag_op(t)->tag,
+                                   .len = t->cap,
+                                   .addr = (uintptr_t)t->buf,
+                                   .rkey = mem->mr->rkey,
+                                   .id = ep->ctx->tags.offers};
+    struct vbn_msg *msg;
+    int rc = vbn_tx_get(ep, sizeof(offer), &msg);
+
+    if (rc)
+        return rc;
+    ep->ctx->tags.offers++;
+    t->number = offer.id;
+    t->state = VBN_TAG_OFFERED;
+    TAILQ_INSERT_TAIL(&ep->tag.offers, t, entry); /* before: sending may end the endpoint */
+    vbn_wire_offer_write(vbn_tx_payload(msg), &offer);
+    vbn_tx_send(msg, VBN_WIRE_TAG, VBN_TAG_OFFER, sizeof(offer));
+    return VBN_PENDING;
+}
+
+/* T, which is in no list, on its way. OK: handed over; PENDING: offered; AGAIN: not now. */
+static int push(vbn_endpoint_t *ep, struct vbn_tag_op *t)
+{
+    const vbn_mem_t *mem;
+    int rc;
+
+    if (t->refused || t->begun || t->cap <= ep->ctx->opts.rndv_limit)
+        return put_parts(ep, t);
+    mem = offer_mem(ep->ctx, t);
+    if (!mem)
+        return put_parts(ep, t);
+    rc = put_offer(ep, t, mem);
+    if (rc != VBN_PENDING)
+        vbn_tag_release_mem(t);
+    return rc;
+}
+
+int vbn_tag_push_sends(vbn_endpoint_t *ep)
+{
+    struct vbn_tag_op *t;
+    int rc, n = 0;
+
+    while ((t = TAILQ_FIRST(&ep->tag.sends))) {
+        TAILQ_REMOVE(&ep->tag.sends, t, entry);
+        rc = push(ep, t);
+        if (rc == VBN_ERR_AGAIN) {
+            TAILQ_INSERT_HEAD(&ep->tag.sends, t, entry);
+            break;
+        }
+        n++;
+        if (rc != VBN_PENDING)
+            vbn_tag_end(ep->ctx, t, rc);
+    }
+    return n;
+}
+
+static int start(vbn_endpoint_t *ep, struct vbn_tag_op *t)
+{
+    int rc = TAILQ_EMPTY(&ep->tag.sends) ? push(ep, t) : VBN_ERR_AGAIN;
+
+    if (rc != VBN_ERR_AGAIN)
+        return rc;
+    t->state = VBN_TAG_SENDING;
+    TAILQ_INSERT_TAIL(&ep->tag.sends, t, entry);
+    vbn_tag_busy(ep);
+    return VBN_PENDING;
+}
+
+int vbn_tag_send(vbn_endpoint_t *ep, const void *buf, size_t len, uint64_t tag, struct vbn_op *op)
+{
+    struct vbn_tag_op *t = vbn_tag_of(op);
+    int rc;
+
+    if (tag > VBN_TAG_MAX || (len && !buf) || len > VBN_WIRE_LEN_MAX)
+        return VBN_ERR_INVALID;
+    vbn_lock(ep->ctx);
+    if (ep->state == VBN_EP_OPEN) {
+        op->status = VBN_PENDING;
+        op->peer = (vbn_peer_t *)ep;
+        op->tag = tag;
+        op->len = len;
+        *t = (struct vbn_tag_op){.ep = ep, .buf = (char *)(uintptr_t)buf, .cap = len};
+        rc = start(ep, t);
+        if (rc == VBN_OK)
+            op->status = VBN_OK;
+    } else {
+        rc = vbn_endpoint_over_status(ep);
+    }
+    vbn_unlock(ep->ctx);
+    return rc;
+}
+
+/* --- the receiver's answers ---------------------------------------------------------------------
+ */
+
+static struct vbn_tag_op *take_offered(vbn_endpoint_t *ep, uint32_t id)
+{
+    struct vbn_tag_op *t;
+
+    TAILQ_FOREACH(t, &ep->tag.offers, entry)
+    {
+        if (t->number == id) {
+            TAILQ_REMOVE(&ep->tag.offers, t, entry);
+            vbn_tag_release_mem(t);
+            return t;
+        }
+    }
+    return NULL;
+}
+
+bool vbn_tag_fin(vbn_endpoint_t *ep, uint32_t id)
+{
+    struct vbn_tag_op *t = take_offered(ep, id);
+
+    if (t)
+        vbn_tag_end(ep->ctx, t, VBN_OK);
+    return t != NULL;
+}
+
+bool vbn_tag_refused(vbn_endpoint_t *ep, uint32_t id)
+{
+    struct vbn_tag_op *t = take_offered(ep, id), *first = TAILQ_FIRST(&ep->tag.sends);
+
+    if (!t)
+        return false;
+    t->refused = true;
+    t->state = VBN_TAG_SENDING;
+    /* As soon as may be, but not between the parts of another. */
+    if (first && first->begun)
+        TAILQ_INSERT_AFTER(&ep->tag.sends, first, t, entry);
+    else
+        TAILQ_INSERT_HEAD(&ep->tag.sends, t, entry);
+    vbn_tag_busy(ep);
+    return true;
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Waiting without burning the CPU: all that can wake a context is behind one descriptor. Asking for
+ * the next completion's event comes first, and then the last look: so no wake-up is lost.
+ */
+#include "wait.h"
+#include "context.h"
+#include "error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <rdma/rdma_cma.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define MS_NS   1000000u
+#define SPIN_NS 20000u /* what sleeping and waking costs: waits shorter than this do not sleep */
+
+static int watch(int epoll_fd, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+
+    return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+int vbn_wait_init(vbn_context_t *ctx, struct vbn_error *err)
+{
+    struct ibv_comp_channel *channel = ibv_create_comp_channel(ctx->device.verbs);
+
+    ctx->comp_channel = channel;
+    ctx->wait_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (!channel || ctx->wait_fd < 0 ||
+        fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK) ||
+        watch(ctx->wait_fd, channel->fd) || watch(ctx->wait_fd, ctx->cm.channel->fd) ||
+        watch(ctx->wait_fd, ctx->device.verbs->async_fd))
+        return vbn_error_set(err, VBN_ERR_DEVICE,
+                             "device %s: cannot watch its event descriptors (%s); see `ulimit -n`",
+                             ctx->device.name, strerror(errno));
+    return VBN_OK;
+}
+
+void vbn_wait_fini(vbn_context_t *ctx)
+{
+    if (ctx->wait_fd >= 0)
+        close(ctx->wait_fd);
+    if (ctx->comp_channel)
+        ibv_destroy_comp_channel(ctx->comp_channel);
+}
+
+int vbn_event_fd(const vbn_context_t *ctx)
+{
+    return ctx->wait_fd;
+}
+
+static void take_cq_events(vbn_context_t *ctx)
+{
+    struct ibv_cq *cq;
+    void *cq_context;
+
+    while (ibv_get_cq_event(ctx->comp_channel, &cq, &cq_context) == 0)
+        ibv_ack_cq_events(cq, 1);
+}
+
+/* When something has to be done although no event tells; UINT64_MAX: never. */
+static uint64_t next_due_ns(const vbn_context_t *ctx)
+{
+    uint64_t due = TAILQ_EMPTY(&ctx->acks) ? UINT64_MAX : ctx->next_acks_ns;
+    const struct vbn_timer *timer;
+
+    if (!TAILQ_EMPTY(&ctx->conns) && !ctx->device.iwarp)
+        due = vbn_min(due, ctx->next_probe_ns);
+    TAILQ_FOREACH(timer, &ctx->timers.list, entry)
+    {
+        due = vbn_min(due, timer->at_ns);
+    }
+    return due;
+}
+
+/* The next progress looks at everything, events too. */
+static void look_at_all(vbn_context_t *ctx)
+{
+    ctx->polls_left = 0;
+    ctx->next_events_ns = 0;
+}
+
+static int arm_locked(vbn_context_t *ctx)
+{
+    take_cq_events(ctx);
+    for (uint32_t i = 0; i < ctx->cqs.count; i++)
+        if (ibv_req_notify_cq(ctx->cqs.cq[i]->cq, 0))
+            return VBN_ERR_DEVICE;
+    look_at_all(ctx);
+    return VBN_OK;
+}
+
+/* Whole milliseconds, rounded up, for poll(2). */
+static int poll_ms(uint64_t ns)
+{
+    return ns == UINT64_MAX ? -1 : (int)vbn_min(ns / MS_NS + 1, INT32_MAX);
+}
+
+/* As vbn_arm(); *DONE is what the last look found to do. */
+static int arm(vbn_context_t *ctx, uint64_t *sleep_ns, int *done)
+{
+    uint64_t due, now;
+    int rc;
+
+    vbn_lock(ctx);
+    rc = arm_locked(ctx);
+    vbn_unlock(ctx);
+    *done = vbn_progress(ctx);
+    if (rc || *done)
+        return rc ? rc : VBN_ERR_AGAIN;
+    vbn_lock(ctx);
+    now = vbn_now_ns(ctx);
+    due = next_due_ns(ctx);
+    rc = ctx->slow_work || !vbn_tags_idle(&ctx->tags) || due <= now ? VBN_ERR_AGAIN : VBN_OK;
+    look_at_all(ctx);
+    vbn_unlock(ctx);
+    *sleep_ns = due == UINT64_MAX ? due : due - now;
+    return rc;
+}
+
+int vbn_arm(vbn_context_t *ctx, int *timeout_ms)
+{
+    uint64_t sleep_ns = 0;
+    int done, rc = arm(ctx, &sleep_ns, &done);
+
+    *timeout_ms = rc ? 0 : poll_ms(sleep_ns);
+    return rc;
+}
+
+/* Sleeps for SLEEP_NS at most; returns what was done before it could. */
+static int doze(vbn_context_t *ctx, uint64_t sleep_ns)
+{
+    struct pollfd fd = {.fd = ctx->wait_fd, .events = POLLIN};
+    uint64_t due_ns;
+    int done;
+
+    if (arm(ctx, &due_ns, &done) == VBN_OK)
+        poll(&fd, 1, poll_ms(vbn_min(due_ns, sleep_ns)));
+    return done;
+}
+
+int vbn_wait(vbn_context_t *ctx, int timeout_ms)
+{
+    uint64_t start = vbn_now_ns(ctx), now = start;
+    uint64_t limit = timeout_ms < 0 ? UINT64_MAX : (uint64_t)timeout_ms * MS_NS;
+    int n = vbn_progress(ctx);
+
+    while (n == 0 && now - start < limit) {
+        if (now - start >= SPIN_NS)
+            n = doze(ctx, limit == UINT64_MAX ? limit : limit - (now - start));
+        n += vbn_progress(ctx);
+        now = vbn_now_ns(ctx);
+    }
+    return n;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Waiting: contracts in verbena_transport.h (wait, event_fd, arm). */
+#ifndef VBN_WAIT_H
+#define VBN_WAIT_H
+
+#include "base.h"
+
+/* Makes the completion channel, before the completion queues, and the descriptor that stands for it
+ * and all others. vbn_wait_fini() also after a failure, and when the queues are gone. */
+int vbn_wait_init(vbn_context_t *ctx, struct vbn_error *err);
+void vbn_wait_fini(vbn_context_t *ctx);
+
+int vbn_wait(vbn_context_t *ctx, int timeout_ms);
+int vbn_event_fd(const vbn_context_t *ctx);
+int vbn_arm(vbn_context_t *ctx, int *timeout_ms);
+
+#endif
