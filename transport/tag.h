@@ -75,8 +75,8 @@ struct vbn_tag_early {
     vbn_endpoint_t *ep;
     struct vbn_wire_offer head; /* tag and length; of an offer all of it */
     bool is_offer;
-    uint64_t have; /* bytes that are here */
-    char *data;    /* `small`, or from malloc() */
+    uint64_t have, room; /* bytes that are here; that fit at `data` */
+    char *data;          /* `small`, or from malloc() */
     char small[VBN_EARLY_INLINE];
 };
 TAILQ_HEAD(vbn_tag_earlies, vbn_tag_early);
@@ -170,9 +170,13 @@ bool vbn_tag_wanted(const vbn_endpoint_t *ep);
 /* The oldest early message that T asks for; NULL: none. */
 struct vbn_tag_early *vbn_tag_find_early(vbn_context_t *ctx, const struct vbn_tag_op *t,
                                          uint64_t tag);
-/* Adds one with room for its bytes. NULL: no memory. */
+/* Adds one, without its bytes. NULL: no memory. */
 struct vbn_tag_early *vbn_tag_add_early(vbn_endpoint_t *ep, const struct vbn_wire_offer *head,
                                         bool is_offer);
+/* Adds bytes of the message. It takes memory for what has come, whatever length the peer has said.
+ * False: no memory. */
+bool vbn_tag_append_early(vbn_context_t *ctx, struct vbn_tag_early *early, const void *data,
+                          size_t len);
 void vbn_tag_drop_early(vbn_context_t *ctx, struct vbn_tag_early *early);
 
 /* Ends T, which is in no list, with STATUS: `done` is called at the end of this progress, or in the

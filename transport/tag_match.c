@@ -9,6 +9,7 @@
 #include "context.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static uint32_t bucket_of(const vbn_endpoint_t *ep, uint64_t tag)
 {
@@ -116,20 +117,41 @@ struct vbn_tag_early *vbn_tag_add_early(vbn_endpoint_t *ep, const struct vbn_wir
     if (!early)
         return NULL;
     early->data = early->small;
-    if (!is_offer && head->len > sizeof(early->small))
-        early->data = malloc(head->len);
-    if (!early->data) {
-        vbn_pool_put(&tags->earlies, &early->obj);
-        return NULL;
-    }
+    early->room = sizeof(early->small);
     early->ep = ep;
     early->head = *head;
     early->is_offer = is_offer;
     early->have = 0;
-    tags->early_bytes += sizeof(*early) + (is_offer ? 0 : head->len);
+    tags->early_bytes += sizeof(*early);
     TAILQ_INSERT_TAIL(&tags->early[bucket_of(ep, head->tag)], early, in_bucket);
     TAILQ_INSERT_TAIL(&tags->early_order, early, in_order);
     return early;
+}
+
+static bool grow_early(vbn_context_t *ctx, struct vbn_tag_early *early, uint64_t want)
+{
+    bool small = early->data == early->small;
+    uint64_t room = vbn_min(vbn_max(want, 2 * early->room), early->head.len);
+    char *data = realloc(small ? NULL : early->data, room);
+
+    if (!data)
+        return false;
+    if (small)
+        memcpy(data, early->small, early->have);
+    ctx->tags.early_bytes += room - (small ? 0 : early->room);
+    early->data = data;
+    early->room = room;
+    return true;
+}
+
+bool vbn_tag_append_early(vbn_context_t *ctx, struct vbn_tag_early *early, const void *data,
+                          size_t len)
+{
+    if (early->have + len > early->room && !grow_early(ctx, early, early->have + len))
+        return false;
+    memcpy(early->data + early->have, data, len);
+    early->have += len;
+    return true;
 }
 
 void vbn_tag_drop_early(vbn_context_t *ctx, struct vbn_tag_early *early)
@@ -138,10 +160,12 @@ void vbn_tag_drop_early(vbn_context_t *ctx, struct vbn_tag_early *early)
 
     TAILQ_REMOVE(&tags->early[bucket_of(early->ep, early->head.tag)], early, in_bucket);
     TAILQ_REMOVE(&tags->early_order, early, in_order);
-    tags->early_bytes -= sizeof(*early) + (early->is_offer ? 0 : early->head.len);
+    tags->early_bytes -= sizeof(*early);
     if (early->ep->tag.early_filling == early)
         early->ep->tag.early_filling = NULL;
-    if (early->data != early->small)
+    if (early->data != early->small) {
+        tags->early_bytes -= early->room;
         free(early->data);
+    }
     vbn_pool_put(&tags->earlies, &early->obj);
 }

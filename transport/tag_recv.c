@@ -195,8 +195,10 @@ static enum vbn_tag_verdict whole_or_first(vbn_endpoint_t *ep, uint8_t kind, con
     early = vbn_tag_add_early(ep, &early_head, false);
     if (!early)
         return VBN_TAG_HELD;
-    memcpy(early->data, data, have);
-    early->have = have;
+    if (!vbn_tag_append_early(ep->ctx, early, data, have)) {
+        vbn_tag_drop_early(ep->ctx, early);
+        return VBN_TAG_HELD;
+    }
     if (have < head.len)
         ep->tag.early_filling = early;
     return VBN_TAG_TAKEN;
@@ -216,8 +218,8 @@ static enum vbn_tag_verdict further(vbn_endpoint_t *ep, const void *data, size_t
         return VBN_TAG_TAKEN;
     }
     if (!t && early && len <= early->head.len - early->have) {
-        memcpy(early->data + early->have, data, len);
-        early->have += len;
+        if (!vbn_tag_append_early(ep->ctx, early, data, len))
+            return VBN_TAG_HELD;
         if (early->have == early->head.len)
             ep->tag.early_filling = NULL;
         return VBN_TAG_TAKEN;

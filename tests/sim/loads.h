@@ -16,6 +16,8 @@ void load_random(struct world *world);
 void load_random_end(struct world *world);
 void load_crowd(struct world *world);
 void load_crowd_end(struct world *world);
+void load_tagged(struct world *world);
+void load_tagged_end(struct world *world);
 void load_storm(struct world *world);
 void load_storm_end(struct world *world);
 

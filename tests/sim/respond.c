@@ -216,6 +216,14 @@ enum sim_answer sim_respond(struct sim_qp *qp, const struct sim_qp *requester, s
     return answer;
 }
 
+/* A responder in the error state answers no more, and its memory is its own again. */
+static bool answers(const struct sim_qp *requester)
+{
+    const struct sim_qp *responder = sim_qp_peer(requester);
+
+    return responder && is_ready(responder);
+}
+
 /* The answer of a read or an atomic reaches the requester: only now its bytes are fetched, so
  * whoever changes or deregisters the source too early is noticed. */
 enum ibv_wc_status sim_respond_finish(struct sim_qp *requester, struct sim_wqe *wqe)
@@ -227,10 +235,13 @@ enum ibv_wc_status sim_respond_finish(struct sim_qp *requester, struct sim_wqe *
         sim_sge_copy(wqe->sge, wqe->num_sge, &from, 1, 8);
         return IBV_WC_SUCCESS;
     }
+    if (!answers(requester))
+        return IBV_WC_RETRY_EXC_ERR;
     struct sim_mr *mr = sim_mr_find(wqe->rkey, true);
     if (wqe->length && (!mr || mr->obj.magic != SIM_ALIVE)) {
-        sim_violation("QP %u: the source of a read was deregistered while it was read",
-                      requester->qp.qp_num);
+        if (!requester->node->garble_ppm) /* else it may have said itself that it has all */
+            sim_violation("QP %u: the source of a read was deregistered while it was read",
+                          requester->qp.qp_num);
         return IBV_WC_REM_ACCESS_ERR;
     }
     struct ibv_sge from = {.addr = wqe->remote_addr, .length = wqe->length};

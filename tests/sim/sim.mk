@@ -68,6 +68,7 @@ tests_sim_simulate_SOURCES = \
 	tests/sim/load_crowd.c \
 	tests/sim/load_random.c \
 	tests/sim/load_storm.c \
+	tests/sim/load_tagged.c \
 	tests/sim/loads.h \
 	tests/sim/simulate.c \
 	tests/sim/world.c \

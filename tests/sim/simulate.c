@@ -25,6 +25,7 @@
 static const struct load loads[] = {
     {"random", load_random, load_random_end, false},
     {"storm", load_storm, load_storm_end, false},
+    {"tagged", load_tagged, load_tagged_end, false},
     {"crowd", load_crowd, load_crowd_end, true},
 };
 
