@@ -28,13 +28,15 @@ check-headers:
 	@for header in $(include_HEADERS); do \
 	    for language in "c -std=c11" "c++ -std=c++11"; do \
 	        printf '#include "%s"\n#include "%s"\n' "$$header" "$$header" | \
-	            $(CC) -x $$language -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I$(srcdir) - || \
+	            $(CC) -x $$language -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I$(srcdir) \
+	            -I$(srcdir)/transport -I$(srcdir)/plugin/loader - || \
 	            { echo "check-headers: $$header does not compile alone as $$language" >&2; exit 1; }; \
 	    done; \
 	done
 
-check-exports: libverbena.la
+check-exports: libverbena.la libverbena_loader.la
 	@NM='$(NM)' $(srcdir)/tools/check-exports .libs/libverbena.so $(VBN_MAP)
+	@NM='$(NM)' $(srcdir)/tools/check-exports .libs/libverbena_loader.so $(VBN_LOADER_MAP)
 
 # cppcheck reads no system header; the list macros of <sys/queue.h> it must know.
 check-cppcheck:
