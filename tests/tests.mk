@@ -7,6 +7,7 @@ SUB_BUILDS =
 include $(srcdir)/tests/unit/unit.mk
 include $(srcdir)/tests/sim/sim.mk
 include $(srcdir)/tests/unit/pair.mk
+include $(srcdir)/tests/loader/loader.mk
 include $(srcdir)/tests/mpi/mpi.mk
 include $(srcdir)/tests/device/device.mk
 include $(srcdir)/tests/fuzz/fuzz.mk

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A transport that does nothing but tell the test what it was opened with. */
+#ifndef VBN_TEST_FAKE_H
+#define VBN_TEST_FAKE_H
+
+#include "verbena_transport.h"
+
+/* What its open() gives for a port. */
+struct fake_port {
+    uint32_t rank;
+    char settings[512]; /* "name=value;" of each */
+};
+
+#endif
