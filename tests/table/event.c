@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Waiting, the descriptor for a host's own loop, and threads. */
+#include "ends.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+
+static uint64_t now_ms(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* What connecting takes may still be under way. */
+static void settle(void)
+{
+    for (int quiet = 0; quiet < 50;)
+        quiet = step() ? 0 : quiet + 1;
+}
+
+static void exchange(uint64_t tag)
+{
+    struct vbn_op send, recv;
+    char in;
+
+    post_recv(&b, b.peer, &in, 1, tag, VBN_TAG_MAX, &recv);
+    post_send(&a, "x", 1, tag, &send);
+    assert_int_equal(finish(&recv), VBN_OK);
+    assert_int_equal(finish(&send), VBN_OK);
+}
+
+static void wait_ends_by_its_timeout(void **state)
+{
+    uint64_t start;
+
+    (void)state;
+    if (!world_has_time())
+        skip();
+    exchange(1);
+    settle();
+    start = now_ms();
+    while (now_ms() - start < 100)
+        assert_true(tr->wait(b.port, 100) >= 0);
+    assert_true(now_ms() - start < 30000);
+    assert_true(tr->wait(b.port, 0) >= 0);
+}
+
+struct sender {
+    struct end *from;
+    unsigned delay_us;
+    int count;
+};
+
+/* Sends from a thread of its own; its port is its alone meanwhile. */
+static void *send_late(void *arg)
+{
+    const struct sender *sender = arg;
+
+    for (int i = 0; i < sender->count; i++) {
+        struct vbn_op op = {.done = NULL};
+        int status;
+
+        usleep(sender->delay_us);
+        status = tr->send(sender->from->peer, &i, sizeof(i), 1, &op);
+        while (status == VBN_PENDING && op.status == VBN_PENDING)
+            tr->progress(sender->from->port);
+    }
+    return NULL;
+}
+
+/* A wake-up that were lost would make this last until the wait's own timeout. */
+static void wait_wakes_for_a_message(void **state)
+{
+    struct sender sender = {.from = &a, .delay_us = 2000, .count = 100};
+    pthread_t thread;
+    uint64_t start;
+
+    (void)state;
+    if (!world_has_time())
+        skip();
+    exchange(1);
+    settle();
+    start = now_ms();
+    assert_int_equal(pthread_create(&thread, NULL, send_late, &sender), 0);
+    for (int i = 0; i < sender.count; i++) {
+        struct vbn_op recv;
+        int in = -1;
+
+        post_recv(&b, b.peer, &in, sizeof(in), 1, VBN_TAG_MAX, &recv);
+        while (recv.status == VBN_PENDING)
+            tr->wait(b.port, 20000);
+        assert_int_equal(in, i);
+    }
+    pthread_join(thread, NULL);
+    assert_true(now_ms() - start < 20000);
+}
+
+/* One turn of a host's loop. */
+static void turn(struct end *end, int fd)
+{
+    struct pollfd pfd = {.fd = fd, .events = POLLIN};
+    int timeout_ms = 12345;
+
+    if (tr->arm(end->port, &timeout_ms) == VBN_OK) {
+        assert_true(timeout_ms >= -1);
+        poll(&pfd, 1, timeout_ms < 0 ? 20000 : timeout_ms);
+    }
+    tr->progress(end->port);
+}
+
+static void descriptor_wakes_for_a_message(void **state)
+{
+    struct sender sender = {.from = &a, .delay_us = 1000, .count = 200};
+    pthread_t thread;
+    uint64_t start;
+    int fd = tr->event_fd(b.port);
+
+    (void)state;
+    if (!world_has_time())
+        skip();
+    assert_true(fd >= 0);
+    exchange(1);
+    settle();
+    start = now_ms();
+    assert_int_equal(pthread_create(&thread, NULL, send_late, &sender), 0);
+    for (int i = 0; i < sender.count; i++) {
+        struct vbn_op recv;
+        int in = -1;
+
+        post_recv(&b, b.peer, &in, sizeof(in), 1, VBN_TAG_MAX, &recv);
+        while (recv.status == VBN_PENDING)
+            turn(&b, fd);
+        assert_int_equal(in, i);
+        assert_int_equal(tr->event_fd(b.port), fd);
+    }
+    pthread_join(thread, NULL);
+    assert_true(now_ms() - start < 20000);
+}
+
+/* A cancelled receive is something to do. */
+static void arm_sees_what_is_over(void **state)
+{
+    struct vbn_op recv;
+    int timeout_ms;
+    char in;
+
+    (void)state;
+    exchange(1);
+    settle();
+    post_recv(&b, b.peer, &in, 1, 2, VBN_TAG_MAX, &recv);
+    settle();
+    assert_int_equal(tr->cancel(b.port, &recv), VBN_OK);
+    if (recv.status == VBN_PENDING)
+        assert_int_equal(tr->arm(b.port, &timeout_ms), VBN_ERR_AGAIN);
+    assert_int_equal(finish(&recv), VBN_ERR_CANCELED);
+}
+
+/* --- threads ---------------------------------------------------------------------------------- */
+
+enum { THREADS = 4, ROUNDS = 300 };
+
+/* Sends to itself over both ports, with tags of its own. */
+static void *talk(void *arg)
+{
+    uint64_t tag = (uint64_t)(uintptr_t)arg;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        struct vbn_op send = {.done = NULL}, recv = {.done = NULL};
+        int in = -1, status;
+
+        status = tr->recv(b.port, b.peer, &in, sizeof(in), tag, VBN_TAG_MAX, &recv);
+        if (status != VBN_OK && status != VBN_PENDING)
+            return NULL;
+        status = tr->send(a.peer, &i, sizeof(i), tag, &send);
+        while (__atomic_load_n(&recv.status, __ATOMIC_ACQUIRE) == VBN_PENDING ||
+               (status == VBN_PENDING &&
+                __atomic_load_n(&send.status, __ATOMIC_ACQUIRE) == VBN_PENDING)) {
+            tr->progress(a.port);
+            tr->progress(b.port);
+        }
+        if (in != i)
+            return NULL;
+    }
+    return arg;
+}
+
+static void threads_share_ports(void **state)
+{
+    pthread_t threads[THREADS];
+
+    (void)state;
+    if (!world_has_time())
+        skip();
+    for (uintptr_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, talk, (void *)(i + 1)), 0);
+    for (uintptr_t i = 0; i < THREADS; i++) {
+        void *result;
+
+        pthread_join(threads[i], &result);
+        assert_ptr_equal(result, (void *)(i + 1));
+    }
+}
+
+const struct CMUnitTest event_tests[] = {
+    TABLE_TEST(wait_ends_by_its_timeout),
+    TABLE_TEST(wait_wakes_for_a_message),
+    TABLE_TEST(descriptor_wakes_for_a_message),
+    TABLE_TEST(arm_sees_what_is_over),
+    cmocka_unit_test_setup_teardown(threads_share_ports, ends_open_multithreaded, ends_close),
+};
+const size_t event_test_count = sizeof(event_tests) / sizeof(event_tests[0]);

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The transport table's promises, asked of each transport: TABLE_TEST and a world (world.h).
+
+TABLE_TEST = \
+	tests/table/ends.c \
+	tests/table/ends.h \
+	tests/table/event.c \
+	tests/table/misuse.c \
+	tests/table/rma.c \
+	tests/table/tag.c \
+	tests/table/test_table.c \
+	tests/table/world.h
+
+if HAVE_CMOCKA
+# Takes the transport as the loader does, e.g. VERBENA_MCA_transport=rc tests/table/test_table.
+check_PROGRAMS += tests/table/test_table
+tests_table_test_table_SOURCES = $(TABLE_TEST) tests/table/world_loader.c
+tests_table_test_table_CPPFLAGS = $(AM_CPPFLAGS) -iquote $(srcdir)/plugin/loader
+tests_table_test_table_LDADD = libverbena_loader.la libverbena.la $(CMOCKA_LIBS) -lpthread
+tests_table_test_table_LDFLAGS = $(AM_LDFLAGS) -no-install
+
+if BUILD_UCX
+TESTS += tests/table/test_ucx tests/table/test_ucx_tcp
+endif
+endif
+
+dist_check_SCRIPTS = tests/table/test_ucx tests/table/test_ucx_tcp
