@@ -38,10 +38,10 @@ enum ucx_kind { UCX_SEND, UCX_RECV, UCX_PUT, UCX_GET };
 struct ucx_op {
     TAILQ_ENTRY(ucx_op) link; /* port->going or port->over */
     vbn_port_t *port;
-    vbn_peer_t *peer; /* that it names */
-    void *request;    /* UCP's, of a receive */
-    uint32_t sender;  /* rank */
-    int8_t status;    /* how it ended; or, while it goes on, why it is to end */
+    vbn_peer_t *peer;  /* that it names */
+    void *requests[2]; /* UCP's, that are not over */
+    uint32_t sender;   /* rank */
+    int8_t status;     /* how it ended; or, while it goes on, why it is to end */
     uint8_t kind;
     uint8_t parts; /* UCP requests that are not over */
     bool over;
@@ -49,6 +49,12 @@ struct ucx_op {
 _Static_assert(sizeof(struct ucx_op) <= sizeof(((struct vbn_op *)0)->room), "room of an operation");
 
 TAILQ_HEAD(ucx_ops, ucx_op);
+
+/* An endpoint that closes; its peer may be gone before. */
+struct ucx_closing {
+    LIST_ENTRY(ucx_closing) link; /* port->closings */
+    void *request;
+};
 
 struct vbn_peer {
     UT_hash_handle hh; /* port->peers, by rank */
@@ -59,6 +65,7 @@ struct vbn_peer {
     ucp_ep_h ep; /* NULL: nothing was sent yet, or it failed */
     int status;  /* VBN_OK until it failed */
     bool flushing;
+    void *flush; /* UCP's request of shutdown() */
     size_t address_len;
     unsigned char address[]; /* the whole blob */
 };
@@ -99,9 +106,9 @@ struct vbn_port {
     LIST_HEAD(, vbn_region) regions;
     LIST_HEAD(, vbn_rkey) rkeys;
     struct ucx_ops going, over;
-    size_t active;   /* sends, puts and gets that go on */
-    size_t flushes;  /* of shutdown(), that go on */
-    size_t closings; /* endpoints that close */
+    size_t active;  /* sends, puts and gets that go on */
+    size_t flushes; /* of shutdown(), that go on */
+    LIST_HEAD(, ucx_closing) closings;
     bool closing, delivering;
     struct vbn_counters counters;
 };
@@ -188,6 +195,8 @@ int ucx_op_at_once(struct ucx_op *uop, int status);
 /* One of its requests ended with STATUS. Where it was the last one, the operation is over. */
 void ucx_op_part_over(struct ucx_op *uop, int status);
 void ucx_op_over(struct ucx_op *uop, int status);
+/* UCP does not end it any more: its requests are given back. */
+void ucx_op_abandon(struct ucx_op *uop);
 /* Asks for a receive to end, with STATUS; says whether it did. */
 bool ucx_op_cancel(struct ucx_op *uop, int status);
 int ucx_status(ucs_status_t status);

@@ -6,39 +6,53 @@
 #include "ucx.h"
 
 #include <poll.h>
+#include <stdlib.h>
 
 /* What is given, at the end, to endpoints that are flushed and only have to say good-bye. */
 #define GOODBYE_MS 1000
 
 static void flushed(void *request, ucs_status_t status, void *user)
 {
-    vbn_port_t *port = user;
+    vbn_peer_t *peer = user;
 
     (void)status; /* an endpoint that failed says so by its error handler */
     ucp_request_free(request);
-    port->flushes--;
+    peer->flush = NULL;
+    peer->port->flushes--;
 }
 
-static void flush_peers(vbn_port_t *port)
+static void flush_peer(vbn_peer_t *peer)
 {
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
         .cb.send = flushed,
-        .user_data = port,
+        .user_data = peer,
     };
+    ucs_status_ptr_t request;
 
-    for (vbn_peer_t *peer = port->peers; peer; peer = peer->hh.next) {
-        if (!peer->ep || peer->flushing || peer->status != VBN_OK)
-            continue;
-        peer->flushing = true;
-        if (UCS_PTR_IS_PTR(ucp_ep_flush_nbx(peer->ep, &param)))
-            port->flushes++;
-    }
+    if (!peer->ep || peer->flushing || peer->status != VBN_OK)
+        return;
+    peer->flushing = true;
+    request = ucp_ep_flush_nbx(peer->ep, &param);
+    if (!UCS_PTR_IS_PTR(request))
+        return;
+    peer->flush = request;
+    peer->port->flushes++;
 }
 
-static size_t left(vbn_port_t *port)
+static bool something_left(const vbn_port_t *port)
 {
-    return port->active + port->flushes + port->closings;
+    return port->active || port->flushes || !LIST_EMPTY(&port->closings);
+}
+
+static size_t left(const vbn_port_t *port)
+{
+    const struct ucx_closing *closing;
+    size_t count = port->active + port->flushes;
+
+    LIST_FOREACH(closing, &port->closings, link)
+    count++;
+    return count;
 }
 
 size_t ucx_shutdown(vbn_port_t *port)
@@ -49,7 +63,8 @@ size_t ucx_shutdown(vbn_port_t *port)
         return 0;
     ucx_lock(port);
     port->closing = true;
-    flush_peers(port);
+    for (vbn_peer_t *peer = port->peers; peer; peer = peer->hh.next)
+        flush_peer(peer);
     count = left(port);
     ucx_unlock(port);
     return count;
@@ -60,7 +75,7 @@ static void settle(vbn_port_t *port, uint64_t timeout_ms)
 {
     uint64_t start = ucx_now_ms(port);
 
-    while (left(port) && ucx_now_ms(port) - start < timeout_ms)
+    while (something_left(port) && ucx_now_ms(port) - start < timeout_ms)
         if (!ucp_worker_progress(port->worker) && !ucx_deliver(port))
             poll(NULL, 0, 1);
 }
@@ -87,8 +102,22 @@ static void cancel_receives(vbn_port_t *port)
 /* UCP has not given these back in time, and never will: the worker goes. */
 static void abandon(vbn_port_t *port)
 {
+    struct ucx_closing *closing;
+
     while (!TAILQ_EMPTY(&port->going))
-        ucx_op_over(TAILQ_FIRST(&port->going), VBN_ERR_CLOSED);
+        ucx_op_abandon(TAILQ_FIRST(&port->going));
+    while ((closing = LIST_FIRST(&port->closings))) {
+        LIST_REMOVE(closing, link);
+        ucp_request_free(closing->request);
+        free(closing);
+    }
+    for (vbn_peer_t *peer = port->peers; peer; peer = peer->hh.next) {
+        if (!peer->flush)
+            continue;
+        ucp_request_free(peer->flush);
+        peer->flush = NULL;
+        port->flushes--;
+    }
 }
 
 int ucx_close(vbn_port_t *port)
@@ -100,7 +129,7 @@ int ucx_close(vbn_port_t *port)
     ucx_shutdown(port);
     ucx_lock(port);
     settle(port, port->close_timeout_ms);
-    late = left(port) != 0;
+    late = something_left(port);
     cancel_receives(port);
     close_endpoints(port, late ? UCP_EP_CLOSE_FLAG_FORCE : 0);
     settle(port, GOODBYE_MS);

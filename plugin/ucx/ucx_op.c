@@ -43,7 +43,7 @@ struct ucx_op *ucx_op_begin(struct vbn_op *op, vbn_port_t *port, vbn_peer_t *pee
 
     uop->port = port;
     uop->peer = peer;
-    uop->request = NULL;
+    uop->requests[0] = uop->requests[1] = NULL;
     uop->sender = UINT32_MAX; /* nobody */
     uop->status = VBN_OK;
     uop->kind = (uint8_t)kind;
@@ -57,6 +57,10 @@ struct ucx_op *ucx_op_begin(struct vbn_op *op, vbn_port_t *port, vbn_peer_t *pee
 
 static void leave(struct ucx_op *uop)
 {
+    if (uop->over) {
+        TAILQ_REMOVE(&uop->port->over, uop, link);
+        return;
+    }
     TAILQ_REMOVE(&uop->port->going, uop, link);
     if (uop->kind != UCX_RECV)
         uop->port->active--;
@@ -123,11 +127,19 @@ void ucx_op_part_over(struct ucx_op *uop, int status)
     ucx_op_over(uop, uop->status && status == VBN_OK ? uop->status : status);
 }
 
+void ucx_op_abandon(struct ucx_op *uop)
+{
+    for (int i = 0; i < 2; i++)
+        if (uop->requests[i])
+            ucp_request_free(uop->requests[i]);
+    ucx_op_over(uop, VBN_ERR_CLOSED);
+}
+
 /* UCP calls the receive's callback from inside, or lets it go on where a message has matched. */
 bool ucx_op_cancel(struct ucx_op *uop, int status)
 {
     uop->status = (int8_t)status;
-    ucp_request_cancel(uop->port->worker, uop->request);
+    ucp_request_cancel(uop->port->worker, uop->requests[0]);
     if (!uop->over)
         uop->status = VBN_OK;
     return uop->over;

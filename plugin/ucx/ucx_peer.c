@@ -172,28 +172,37 @@ int ucx_endpoint(vbn_peer_t *peer, ucp_ep_h *ep)
 
 static void closed(void *request, ucs_status_t status, void *user)
 {
-    vbn_port_t *port = user;
+    struct ucx_closing *closing = user;
 
     (void)status;
     ucp_request_free(request);
-    port->closings--;
+    LIST_REMOVE(closing, link);
+    free(closing);
 }
 
+/* Without memory to remember it by, UCP is left to close it as it goes. */
 void ucx_close_endpoint(vbn_peer_t *peer, unsigned flags)
 {
+    struct ucx_closing *closing = peer->ep ? calloc(1, sizeof(*closing)) : NULL;
     ucp_request_param_t param = {
         .op_attr_mask =
             UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
         .cb.send = closed,
-        .user_data = peer->port,
+        .user_data = closing,
         .flags = flags,
     };
+    ucs_status_ptr_t request;
 
-    if (!peer->ep)
+    if (!closing)
         return;
-    if (UCS_PTR_IS_PTR(ucp_ep_close_nbx(peer->ep, &param)))
-        peer->port->closings++;
+    request = ucp_ep_close_nbx(peer->ep, &param);
     peer->ep = NULL;
+    if (!UCS_PTR_IS_PTR(request)) {
+        free(closing);
+        return;
+    }
+    closing->request = request;
+    LIST_INSERT_HEAD(&peer->port->closings, closing, link);
 }
 
 void ucx_bury(vbn_peer_t *peer)
@@ -244,6 +253,10 @@ void ucx_free_peer(vbn_peer_t *peer)
             TAILQ_REMOVE(&port->failed, peer, failed_link);
             break;
         }
+    }
+    if (peer->flush) {
+        ucp_request_free(peer->flush);
+        port->flushes--;
     }
     forget(peer);
     HASH_DEL(port->peers, peer);

@@ -167,6 +167,7 @@ int ucx_open(const struct vbn_port_config *config, vbn_port_t **port, struct vbn
     TAILQ_INIT(&made->over);
     LIST_INIT(&made->regions);
     LIST_INIT(&made->rkeys);
+    LIST_INIT(&made->closings);
     pthread_mutex_init(&made->lock, NULL);
     status = take_config(made, config, err);
     if (status == VBN_OK)

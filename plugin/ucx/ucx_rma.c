@@ -181,6 +181,11 @@ void ucx_rkey_release(vbn_rkey_t *rkey)
 
 static void part_over(void *request, ucs_status_t status, void *user)
 {
+    struct ucx_op *uop = user;
+
+    for (int i = 0; i < 2; i++)
+        if (uop->requests[i] == request)
+            uop->requests[i] = NULL;
     ucp_request_free(request);
     ucx_op_part_over(user, ucx_status(status));
 }
@@ -199,12 +204,21 @@ static bool allowed(const vbn_peer_t *peer, const void *local, const vbn_region_
            within(remote, len, rkey->addr, rkey->len);
 }
 
-/* The requests that were over at once have no callback; and one part is the start itself, so that
- * no callback ends the operation before all of it has begun. */
-static int started(struct ucx_op *uop, unsigned parts_over)
+/* Takes a request that goes on; says whether it was one. */
+static bool take(struct ucx_op *uop, int which, ucs_status_ptr_t request)
 {
-    uop->parts = (uint8_t)(uop->parts - parts_over - 1);
-    if (uop->parts) {
+    if (UCS_PTR_IS_ERR(request))
+        uop->status = (int8_t)ucx_status(UCS_PTR_STATUS(request));
+    if (!UCS_PTR_IS_PTR(request))
+        return false;
+    uop->requests[which] = request;
+    return true;
+}
+
+/* One part is the start itself, so that no callback ends the operation before all of it began. */
+static int started(struct ucx_op *uop)
+{
+    if (--uop->parts) {
         ucx_op_owner(uop)->status = VBN_PENDING;
         return VBN_PENDING;
     }
@@ -220,11 +234,12 @@ static ucp_request_param_t request_param(struct ucx_op *uop)
     };
 }
 
+/* The put's own request may end inside the flush: it is taken before. */
 static int start_put(vbn_peer_t *peer, const void *local, uint64_t remote, vbn_rkey_t *rkey,
                      size_t len, struct vbn_op *op)
 {
     ucp_request_param_t param;
-    ucs_status_ptr_t put, flush;
+    ucs_status_ptr_t put;
     struct ucx_op *uop;
     ucp_ep_h ep;
     int status = ucx_endpoint(peer, &ep);
@@ -237,18 +252,16 @@ static int start_put(vbn_peer_t *peer, const void *local, uint64_t remote, vbn_r
     put = ucp_put_nbx(ep, local, len, remote, rkey->key, &param);
     if (UCS_PTR_IS_ERR(put))
         return ucx_op_refuse(uop, ucx_status(UCS_PTR_STATUS(put)));
-    flush = ucp_ep_flush_nbx(ep, &param);
-    if (UCS_PTR_IS_ERR(flush))
-        uop->status = (int8_t)ucx_status(UCS_PTR_STATUS(flush));
     peer->port->counters.put_bytes += len;
-    return started(uop, !UCS_PTR_IS_PTR(put) + !UCS_PTR_IS_PTR(flush));
+    uop->parts -= !take(uop, 0, put);
+    uop->parts -= !take(uop, 1, ucp_ep_flush_nbx(ep, &param));
+    return started(uop);
 }
 
 static int start_get(vbn_peer_t *peer, void *local, uint64_t remote, vbn_rkey_t *rkey, size_t len,
                      struct vbn_op *op)
 {
     ucp_request_param_t param;
-    ucs_status_ptr_t get;
     struct ucx_op *uop;
     ucp_ep_h ep;
     int status = ucx_endpoint(peer, &ep);
@@ -258,11 +271,10 @@ static int start_get(vbn_peer_t *peer, void *local, uint64_t remote, vbn_rkey_t 
     uop = ucx_op_begin(op, peer->port, peer, UCX_GET);
     param = request_param(uop);
     uop->parts = 2; /* get, start */
-    get = ucp_get_nbx(ep, local, len, remote, rkey->key, &param);
-    if (UCS_PTR_IS_ERR(get))
-        return ucx_op_refuse(uop, ucx_status(UCS_PTR_STATUS(get)));
-    peer->port->counters.get_bytes += len;
-    return started(uop, !UCS_PTR_IS_PTR(get));
+    uop->parts -= !take(uop, 0, ucp_get_nbx(ep, local, len, remote, rkey->key, &param));
+    if (uop->status == VBN_OK)
+        peer->port->counters.get_bytes += len;
+    return started(uop);
 }
 
 int ucx_put(vbn_peer_t *peer, const void *local, vbn_region_t *region, uint64_t remote,

@@ -35,6 +35,7 @@ static int start_send(vbn_peer_t *peer, const void *buf, size_t len, uint64_t ta
     port->counters.tx_bytes += len;
     if (!request)
         return ucx_op_at_once(uop, VBN_OK);
+    uop->requests[0] = request;
     op->status = VBN_PENDING;
     return VBN_PENDING;
 }
@@ -75,32 +76,28 @@ static void recv_over(void *request, ucs_status_t status, const ucp_tag_recv_inf
     ucx_op_part_over(uop, ucx_status(status));
 }
 
+/* UCP does not always tell of a message that it has at once but to the callback, which it calls
+ * from inside then. */
 static int start_recv(vbn_port_t *port, vbn_peer_t *peer, void *buf, size_t len, ucp_tag_t tag,
                       ucp_tag_t mask, struct vbn_op *op)
 {
-    ucp_tag_recv_info_t info;
     ucp_request_param_t param = {
         .op_attr_mask =
-            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_RECV_INFO,
+            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
         .cb.recv = recv_over,
-        .recv_info.tag_info = &info,
     };
     struct ucx_op *uop = ucx_op_begin(op, port, peer, UCX_RECV);
     ucs_status_ptr_t request;
-    ucs_status_t status;
 
     param.user_data = uop;
     request = ucp_tag_recv_nbx(port->worker, buf, len, tag, mask, &param);
-    status = UCS_PTR_STATUS(request);
-    if (UCS_PTR_IS_PTR(request)) {
-        uop->request = request;
-        op->status = VBN_PENDING;
-        return VBN_PENDING;
-    }
-    if (status != UCS_OK && status != UCS_ERR_MESSAGE_TRUNCATED)
-        return ucx_op_refuse(uop, ucx_status(status));
-    note_sender(uop, &info);
-    return ucx_op_at_once(uop, ucx_status(status));
+    if (uop->over)
+        return ucx_op_at_once(uop, uop->status);
+    if (!UCS_PTR_IS_PTR(request))
+        return ucx_op_refuse(uop, ucx_status(UCS_PTR_STATUS(request)));
+    uop->requests[0] = request;
+    op->status = VBN_PENDING;
+    return VBN_PENDING;
 }
 
 /* What the port or the peer has to say against a receive. A peer that is waited for has an endpoint
