@@ -6,6 +6,8 @@
 #include "fake.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,12 +51,13 @@ static int fake_open(const struct vbn_port_config *config, vbn_port_t **port, st
 {
     struct fake_port *made;
 
-    if (is("noopen"))
+    if (is("noopen") || (is("noopen1") && config->rank == 1))
         return failure(err, "the door is locked");
     made = calloc(1, sizeof(*made));
     if (!made)
         return VBN_ERR_NO_MEMORY;
     made->rank = config->rank;
+    made->job_key = config->job_key;
     for (size_t i = 0; i < config->setting_count; i++) {
         size_t len = strlen(made->settings);
 
@@ -65,10 +68,60 @@ static int fake_open(const struct vbn_port_config *config, vbn_port_t **port, st
     return VBN_OK;
 }
 
+/* Counted, for those that all ranks open or none. */
 static int fake_close(vbn_port_t *port)
 {
+    struct fake_port *fake = (struct fake_port *)(void *)port;
+
+    if (fake->closed)
+        *fake->closed += 1;
     free(port);
     return VBN_OK;
+}
+
+static size_t fake_shutdown(vbn_port_t *port)
+{
+    struct fake_port *fake = (struct fake_port *)(void *)port;
+
+    return fake->shutdowns++ < 3 ? 1 : 0;
+}
+
+/* As long as the rank says. */
+static int fake_address(vbn_port_t *port, void *buf, size_t *len)
+{
+    const struct fake_port *fake = (struct fake_port *)(void *)port;
+    size_t room = *len;
+
+    *len = 10 + fake->rank;
+    if (room < *len)
+        return VBN_ERR_INVALID;
+    memset(buf, 'a' + (int)fake->rank, *len);
+    return VBN_OK;
+}
+
+static int fake_connect(vbn_port_t *port, const void *address, size_t len, void *user,
+                        vbn_peer_t **peer, struct vbn_error *err)
+{
+    const char *letters = address;
+    uintptr_t rank = (uintptr_t)user;
+
+    (void)port;
+    if (is("noconnect") && rank == 0)
+        return failure(err, "no way there");
+    if (len != 10 + rank || letters[0] != 'a' + (int)rank || letters[len - 1] != 'a' + (int)rank)
+        return failure(err, "not its address");
+    *peer = (vbn_peer_t *)(rank + 1000); /* only ever compared */
+    return VBN_OK;
+}
+
+static int fake_wait(vbn_port_t *port, int timeout_ms)
+{
+    struct fake_port *fake = (struct fake_port *)(void *)port;
+
+    (void)timeout_ms;
+    fake->waits++;
+    sched_yield();
+    return 0;
 }
 
 /* Fills the entries that nobody calls. */
@@ -77,28 +130,34 @@ static void unused(void)
     abort();
 }
 
-static void fill(struct vbn_transport *tr)
+static void fill(struct vbn_transport *table)
 {
     void (*entry)(void) = unused;
 
-    for (size_t at = offsetof(struct vbn_transport, params); at < sizeof(*tr); at += sizeof(entry))
-        memcpy((char *)tr + at, &entry, sizeof(entry));
-    tr->abi = is("older") ? 0x00000007u : is("newer") ? 0x00030002u : VBN_TRANSPORT_ABI;
-    tr->size = is("small") ? sizeof(*tr) - sizeof(void *) : sizeof(*tr);
-    tr->name = is("misnamed") ? "other" : name;
-    tr->version = "1.2.3";
-    tr->help = "A fake.";
-    tr->params = fake_params;
-    tr->query = fake_query;
-    tr->open = fake_open;
-    tr->close = fake_close;
+    for (size_t at = offsetof(struct vbn_transport, params); at < sizeof(*table);
+         at += sizeof(entry))
+        memcpy((char *)table + at, &entry, sizeof(entry));
+    table->abi = is("older") ? 0x00000007u : is("newer") ? 0x00030002u : VBN_TRANSPORT_ABI;
+    table->size = is("small") ? sizeof(*table) - sizeof(void *) : sizeof(*table);
+    table->name = is("misnamed") ? "other" : name;
+    table->version = "1.2.3";
+    table->help = "A fake.";
+    table->params = fake_params;
+    table->query = fake_query;
+    table->open = fake_open;
+    table->close = fake_close;
+    table->shutdown = fake_shutdown;
+    table->address = fake_address;
+    table->connect = fake_connect;
+    table->wait = fake_wait;
     if (is("holes"))
-        tr->probe = NULL;
+        table->probe = NULL;
 }
 
-const struct vbn_transport *vbn_transport_plugin(void)
+static struct vbn_transport tr;
+
+static void make(void)
 {
-    static struct vbn_transport tr;
     Dl_info info;
     const char *file;
 
@@ -106,8 +165,13 @@ const struct vbn_transport *vbn_transport_plugin(void)
         abort();
     file = strrchr(info.dli_fname, '/') + 1 + strlen("verbena_");
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(file, "."), file);
-    if (is("nothing"))
-        return NULL;
     fill(&tr);
-    return &tr;
+}
+
+const struct vbn_transport *vbn_transport_plugin(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, make);
+    return is("nothing") ? NULL : &tr;
 }

@@ -8,6 +8,9 @@
 /* What its open() gives for a port. */
 struct fake_port {
     uint32_t rank;
+    uint64_t job_key;
+    unsigned shutdowns, waits;
+    unsigned *closed;   /* the test's, or NULL */
     char settings[512]; /* "name=value;" of each */
 };
 
