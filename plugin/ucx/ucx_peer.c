@@ -205,7 +205,7 @@ void ucx_close_endpoint(vbn_peer_t *peer, unsigned flags)
     LIST_INSERT_HEAD(&peer->port->closings, closing, link);
 }
 
-void ucx_bury(vbn_peer_t *peer)
+static void end_receives(vbn_peer_t *peer, int status)
 {
     struct ucx_op *uop = TAILQ_FIRST(&peer->port->going);
 
@@ -213,9 +213,14 @@ void ucx_bury(vbn_peer_t *peer)
         struct ucx_op *next = TAILQ_NEXT(uop, link);
 
         if (uop->peer == peer && uop->kind == UCX_RECV)
-            ucx_op_cancel(uop, peer->status);
+            ucx_op_cancel(uop, status);
         uop = next;
     }
+}
+
+void ucx_bury(vbn_peer_t *peer)
+{
+    end_receives(peer, peer->status);
     ucx_close_endpoint(peer, UCP_EP_CLOSE_FLAG_FORCE);
 }
 
@@ -271,6 +276,7 @@ void ucx_disconnect(vbn_peer_t *peer)
     if (!peer)
         return;
     ucx_lock(port);
+    end_receives(peer, VBN_ERR_CLOSED);
     ucx_close_endpoint(peer, 0);
     ucx_free_peer(peer);
     ucx_unlock(port);

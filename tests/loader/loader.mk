@@ -34,3 +34,11 @@ tests_loader_test_job_CPPFLAGS = $(LOADER_TEST_CPPFLAGS)
 tests_loader_test_job_LDADD = libverbena_bootstrap.la $(LOADER_TEST_LDADD) -lpthread
 tests_loader_test_job_LDFLAGS = $(AM_LDFLAGS) -no-install
 endif
+
+# Launched by mpirun, where there are one, PMIx and a transport that needs no device.
+dist_check_SCRIPTS += tests/loader/test_launch
+if BUILD_PMIX
+if BUILD_UCX
+TESTS += tests/loader/test_launch
+endif
+endif

@@ -22,7 +22,7 @@ static void table_is_complete(void **state)
 
 static void bad_arguments_are_refused(void **state)
 {
-    struct vbn_op op = {.done = NULL, .status = 12345};
+    struct vbn_op op = {.done = NULL};
     int value = 0;
 
     (void)state;
@@ -41,7 +41,6 @@ static void bad_arguments_are_refused(void **state)
     assert_int_equal(tr->probe(a.port, b.peer, 0, 0, &op), VBN_ERR_INVALID);
     assert_int_equal(tr->cancel(NULL, &op), VBN_ERR_INVALID);
     assert_int_equal(tr->cancel(a.port, NULL), VBN_ERR_INVALID);
-    assert_int_equal(op.status, 12345);
     if (a.attr.max_send < SIZE_MAX)
         assert_int_equal(tr->send(a.peer, &value, a.attr.max_send + 1, 1, &op), VBN_ERR_INVALID);
 }
@@ -135,6 +134,23 @@ static void disconnect_delivers(void **state)
     }
 }
 
+static void disconnect_ends_its_receives(void **state)
+{
+    struct vbn_op named, any;
+    char in[2];
+
+    (void)state;
+    post_recv(&b, b.peer, &in[0], 1, 1, VBN_TAG_MAX, &named);
+    post_recv(&b, NULL, &in[1], 1, 2, VBN_TAG_MAX, &any);
+    tr->disconnect(b.peer);
+    b.peer = NULL;
+    assert_true(finish(&named) < 0);
+    linger();
+    assert_int_equal(any.status, VBN_PENDING);
+    assert_int_equal(tr->cancel(b.port, &any), VBN_OK);
+    assert_int_equal(finish(&any), VBN_ERR_CANCELED);
+}
+
 /* A receiver that never connected does not know the peer, but the message comes. */
 static void sender_may_be_unknown(void **state)
 {
@@ -177,6 +193,7 @@ const struct CMUnitTest misuse_tests[] = {
     TABLE_TEST(pending_receives_end_at_close),
     TABLE_TEST(shutdown_takes_no_more),
     TABLE_TEST(disconnect_delivers),
+    TABLE_TEST(disconnect_ends_its_receives),
     TABLE_TEST(sender_may_be_unknown),
     TABLE_TEST(unknown_settings_are_refused),
 };

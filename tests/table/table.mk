@@ -24,4 +24,4 @@ TESTS += tests/table/test_ucx tests/table/test_ucx_tcp
 endif
 endif
 
-dist_check_SCRIPTS = tests/table/test_ucx tests/table/test_ucx_tcp
+dist_check_SCRIPTS += tests/table/test_ucx tests/table/test_ucx_tcp
