@@ -34,9 +34,10 @@ check-headers:
 	    done; \
 	done
 
-check-exports: libverbena.la libverbena_loader.la
+check-exports: libverbena.la libverbena_loader.la libverbena_bootstrap.la
 	@NM='$(NM)' $(srcdir)/tools/check-exports .libs/libverbena.so $(VBN_MAP)
 	@NM='$(NM)' $(srcdir)/tools/check-exports .libs/libverbena_loader.so $(VBN_LOADER_MAP)
+	@NM='$(NM)' $(srcdir)/tools/check-exports .libs/libverbena_bootstrap.so $(VBN_BOOTSTRAP_MAP)
 
 # cppcheck reads no system header; the list macros of <sys/queue.h> it must know.
 check-cppcheck:
@@ -47,6 +48,14 @@ check-cppcheck:
 check-tidy:
 	@printf '%s\n' $(libverbena_core_la_SOURCES) | grep '\.c$$' | \
 	    $(VBN_TIDY) $(AM_CPPFLAGS) $(VERBS_CFLAGS)' tidy
+	@printf '%s\n' $(VBN_LOADER_SOURCES) | grep '\.c$$' | \
+	    $(VBN_TIDY) $(AM_CPPFLAGS) -DVBN_PLUGIN_FOLDER=\"x\"' tidy
+	@printf '%s\n' $(VBN_BOOTSTRAP_SOURCES) | grep '\.c$$' | \
+	    $(VBN_TIDY) $(AM_CPPFLAGS) -iquote $(srcdir)/plugin/loader $(PMIX_CFLAGS)' tidy
+if BUILD_UCX
+	@printf '%s\n' $(VBN_UCX_SOURCES) | grep '\.c$$' | \
+	    $(VBN_TIDY) $(AM_CPPFLAGS) -DVBN_VERSION=\"x\" $(UCX_CFLAGS)' tidy
+endif
 if BUILD_OMPI_BTL
 	@printf '%s\n' $(VBN_BTL_SOURCES) | grep '\.c$$' | \
 	    $(VBN_TIDY) $(AM_CPPFLAGS) $(OMPI_CPPFLAGS) $(OMPI_CFLAGS)' tidy

@@ -50,27 +50,28 @@ static void introduce(struct end *from, struct end *to)
         fail_msg("%s", err.text);
 }
 
-static int open_both(bool multithreaded)
+static int open_both(bool multithreaded, bool one_way)
 {
     if (world_begin() != 0)
         return -1;
     open_end(&a, RANK_A, multithreaded);
     open_end(&b, RANK_B, multithreaded);
     introduce(&a, &b);
-    introduce(&b, &a);
+    if (!one_way)
+        introduce(&b, &a);
     return 0;
 }
 
 int ends_open(void **state)
 {
     (void)state;
-    return open_both(false);
+    return open_both(false, false);
 }
 
 int ends_open_multithreaded(void **state)
 {
     (void)state;
-    return open_both(true);
+    return open_both(true, false);
 }
 
 void end_close(struct end *end)
@@ -78,6 +79,12 @@ void end_close(struct end *end)
     if (end->port)
         tr->close(end->port);
     end->port = NULL;
+}
+
+int ends_open_one_way(void **state)
+{
+    (void)state;
+    return open_both(false, true);
 }
 
 /* In good order: each side goes on until both have nothing left. */

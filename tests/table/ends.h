@@ -31,6 +31,8 @@ extern struct end a, b;
 
 int ends_open(void **state);
 int ends_open_multithreaded(void **state);
+/* Only a knows the other one. */
+int ends_open_one_way(void **state);
 int ends_close(void **state);
 /* Closes one of them early. */
 void end_close(struct end *end);

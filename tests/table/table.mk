@@ -19,6 +19,12 @@ tests_table_test_table_CPPFLAGS = $(AM_CPPFLAGS) -iquote $(srcdir)/plugin/loader
 tests_table_test_table_LDADD = libverbena_loader.la libverbena.la $(CMOCKA_LIBS) -lpthread
 tests_table_test_table_LDFLAGS = $(AM_LDFLAGS) -no-install
 
+# The transport rc on the simulated fabric.
+check_PROGRAMS += tests/table/test_sim
+TESTS += tests/table/test_sim
+tests_table_test_sim_SOURCES = $(TABLE_TEST) tests/table/world_sim.c
+tests_table_test_sim_LDADD = libverbena_core.la tests/sim/libfabric_sim.la $(CMOCKA_LIBS) -lpthread
+
 if BUILD_UCX
 TESTS += tests/table/test_ucx tests/table/test_ucx_tcp
 endif
