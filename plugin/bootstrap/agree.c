@@ -14,7 +14,7 @@ static int gather(const struct vbn_oob *oob, const void *mine, size_t len, void 
 {
     int status;
 
-    *all = calloc(oob->ranks, len);
+    *all = calloc(oob->ranks, len ? len : 1);
     if (!*all) /* the others wait: without memory for this there is no job, and the runtime ends it
                 */
         return VBN_ERR_NO_MEMORY;
@@ -240,7 +240,7 @@ static struct vbn_port_config config_of(struct job *job)
 int agree_transport(struct job *job, struct vbn_error *err)
 {
     struct vbn_port_config config = config_of(job);
-    char order[ORDER_MAX], reasons[1200] = "";
+    char order[ORDER_MAX] = "", reasons[1200] = "";
     int first, status = agree_order(job, order, err);
 
     if (status != VBN_OK)

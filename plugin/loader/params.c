@@ -21,7 +21,7 @@ const char *loader_below(const char *name, const char *prefix)
 {
     size_t len = strlen(prefix);
 
-    if (!len)
+    if (!len || !name)
         return name;
     return !strncmp(name, prefix, len) && name[len] == '_' ? name + len + 1 : NULL;
 }

@@ -29,7 +29,7 @@ int ucx_address(vbn_port_t *port, void *buf, size_t *len)
     room = *len;
     need = ADDRESS_HEADER + port->worker_address_len;
     *len = need;
-    if (room < need)
+    if (!buf || room < need)
         return VBN_ERR_INVALID;
     ucx_put_u32(bytes, ADDRESS_MAGIC);
     ucx_put_u32(bytes + 4, port->config.rank);

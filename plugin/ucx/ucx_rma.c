@@ -113,7 +113,7 @@ int ucx_mem_key(vbn_region_t *region, void *buf, size_t *len)
     if (status == VBN_OK) {
         room = *len;
         *len = KEY_HEADER + packed_len;
-        if (room < *len)
+        if (!buf || room < *len)
             status = VBN_ERR_INVALID;
         else
             write_key(region, packed, packed_len, buf);

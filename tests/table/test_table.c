@@ -10,18 +10,23 @@ static size_t count;
 
 static void add(const struct CMUnitTest *tests, size_t how_many)
 {
-    assert_true(count + how_many <= sizeof(all) / sizeof(all[0]));
-    memcpy(all + count, tests, how_many * sizeof(*tests));
-    count += how_many;
+    for (size_t i = 0; i < how_many && count < sizeof(all) / sizeof(all[0]); i++)
+        all[count++] = tests[i];
 }
 
 int main(int argc, char **argv)
 {
+    size_t own_count;
+    const struct CMUnitTest *own = world_tests(&own_count);
+
+    if (argc > 2 && !strcmp(argv[1], "--child"))
+        return world_child(argv + 2);
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
     add(misuse_tests, misuse_test_count);
     add(tag_tests, tag_test_count);
     add(rma_tests, rma_test_count);
     add(event_tests, event_test_count);
+    add(own, own_count);
     return _cmocka_run_group_tests("table", all, count, NULL, NULL);
 }

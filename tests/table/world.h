@@ -23,4 +23,11 @@ void world_idle(void);
 /* False where time is not real, and so no descriptor becomes readable by itself. */
 bool world_has_time(void);
 
+/* Tests that only this world can run. */
+struct CMUnitTest;
+const struct CMUnitTest *world_tests(size_t *count);
+
+/* The program was started by one of them, as `test_table --child WORDS…`. */
+int world_child(char **words);
+
 #endif

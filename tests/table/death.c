@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A peer that is another process, and dies. */
+#include "ends.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHILD_LIFE_S   120
+#define NOTICE_LIMIT_S 60
+
+static unsigned errors;
+static int error_status;
+
+static void take_error(void *arg, vbn_peer_t *peer, int status, const char *reason)
+{
+    (void)arg;
+    assert_ptr_equal(peer, a.peer);
+    assert_true(strlen(reason) > 0);
+    errors++;
+    error_status = status;
+}
+
+static void write_all(int fd, const void *bytes, size_t len)
+{
+    if (write(fd, bytes, len) != (ssize_t)len)
+        abort();
+}
+
+/* Pipes keep the pieces together only when asked again. */
+static void read_all(int fd, void *bytes, size_t len)
+{
+    for (size_t got = 0; got < len;) {
+        ssize_t now = read(fd, (char *)bytes + got, len - got);
+
+        if (now <= 0)
+            abort();
+        got += (size_t)now;
+    }
+}
+
+/* Opens a port as A, and makes the process behind the descriptors its peer. */
+static void open_to(uint32_t rank, int in, int out)
+{
+    struct vbn_port_config config = {
+        .size = sizeof(config), .rank = rank, .job_key = 7, .peer_error = take_error};
+    unsigned char address[65536];
+    size_t len = sizeof(address);
+
+    world_open(&config, &tr, &a.port);
+    assert_int_equal(tr->address(a.port, address, &len), VBN_OK);
+    write_all(out, &len, sizeof(len));
+    write_all(out, address, len);
+    read_all(in, &len, sizeof(len));
+    assert_true(len <= sizeof(address));
+    read_all(in, address, len);
+    assert_int_equal(tr->connect(a.port, address, len, NULL, &a.peer, NULL), VBN_OK);
+}
+
+/* --- the process that dies -------------------------------------------------------------------- */
+
+int world_child(char **words)
+{
+    struct vbn_op send = {.done = NULL};
+    time_t end = time(NULL) + CHILD_LIFE_S;
+
+    if (world_begin() != 0)
+        return 1;
+    open_to(RANK_B, atoi(words[0]), atoi(words[1]));
+    post_send(&a, "x", 1, 1, &send);
+    while (time(NULL) < end)
+        tr->wait(a.port, 1000);
+    return 1;
+}
+
+/* --- the one that notices --------------------------------------------------------------------- */
+
+static pid_t start_child(int *in, int *out)
+{
+    int to[2], from[2];
+    char word[2][16];
+    pid_t child;
+
+    assert_int_equal(pipe(to), 0);
+    assert_int_equal(pipe(from), 0);
+    snprintf(word[0], sizeof(word[0]), "%d", to[0]);
+    snprintf(word[1], sizeof(word[1]), "%d", from[1]);
+    child = fork();
+    if (child == 0) {
+        execl("/proc/self/exe", "test_table", "--child", word[0], word[1], (char *)NULL);
+        _exit(127);
+    }
+    assert_true(child > 0);
+    close(to[0]);
+    close(from[1]);
+    *in = from[0];
+    *out = to[1];
+    return child;
+}
+
+static bool is_told(void)
+{
+    const char *off = getenv("VERBENA_MCA_transport_ucx_peer_errors");
+
+    return strcmp(tr->name, "ucx") != 0 || !off || strcmp(off, "0") != 0;
+}
+
+static void await_the_end(struct vbn_op *op, size_t count)
+{
+    time_t limit = time(NULL) + NOTICE_LIMIT_S;
+
+    for (size_t i = 0; i < count;) {
+        tr->wait(a.port, 100);
+        if (errors && op[i].status != VBN_PENDING)
+            i++;
+        else if (time(NULL) > limit)
+            fail_msg("not noticed within %d s", NOTICE_LIMIT_S);
+    }
+}
+
+/* All that names it ends, what names nobody goes on, and it is told once. */
+static void death_is_told(void **state)
+{
+    static unsigned char large[4000000], in[3];
+    static struct vbn_op first, late, op[2], any;
+    int from, to, status;
+    pid_t child = start_child(&from, &to);
+
+    (void)state;
+    errors = 0;
+    open_to(RANK_A, from, to);
+    post_recv(&a, a.peer, &in[0], 1, 1, VBN_TAG_MAX, &first);
+    while (first.status == VBN_PENDING)
+        tr->wait(a.port, 1000);
+    post_recv(&a, a.peer, &in[1], 1, 2, VBN_TAG_MAX, &op[0]);
+    post_recv(&a, NULL, &in[2], 1, 3, VBN_TAG_MAX, &any);
+    post_send(&a, large, sizeof(large), 4, &op[1]); /* nobody receives it */
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+    if (is_told()) {
+        await_the_end(op, 2);
+        assert_int_equal(errors, 1);
+        assert_int_equal(error_status, VBN_ERR_PEER_LOST);
+        assert_true(op[0].status < 0 && op[1].status < 0);
+        assert_int_equal(any.status, VBN_PENDING);
+        assert_true(tr->send(a.peer, "x", 1, 1, &late) < 0);
+    }
+    tr->close(a.port); /* within its bound; the test's driver ends what hangs */
+    a.port = NULL;
+    assert_int_equal(any.status, VBN_ERR_CLOSED);
+    assert_int_not_equal(op[1].status, VBN_PENDING);
+    assert_int_equal(errors, is_told());
+    close(from);
+    close(to);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    return world_begin();
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return world_end();
+}
+
+const struct CMUnitTest *world_tests(size_t *count)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(death_is_told, setup, teardown),
+    };
+
+    *count = 1;
+    return tests;
+}
