@@ -7,7 +7,7 @@ VBN_FIND_C = cd $(srcdir) && find transport plugin collectives tests examples to
 	-name '*.[ch]' -print0 2>/dev/null
 VBN_CPPCHECK_FLAGS = --quiet --std=c11 --inline-suppr --error-exitcode=1 \
 	--enable=warning,performance,portability \
-	--suppressions-list=$(srcdir)/tools/cppcheck.suppressions -I$(srcdir)/transport -D_GNU_SOURCE \
+	--suppressions-list=$(srcdir)/tools/cppcheck.suppressions -I$(srcdir)/transport -I$(srcdir)/collectives -D_GNU_SOURCE \
 	-DOPAL_MAJOR_VERSION=4 -DOPAL_MINOR_VERSION=1
 # Sources from standard input, relative to srcdir; the compiler's flags and a quote are to follow.
 VBN_TIDY = sed 's|^|$(srcdir)/|' | xargs -P 2 -n 3 $(SHELL) -c '$(CLANG_TIDY) --quiet \
@@ -43,7 +43,7 @@ check-exports: libverbena.la libverbena_loader.la libverbena_bootstrap.la
 check-cppcheck:
 	@echo '#include <sys/queue.h>' | $(CC) -E -dM - | grep -E '(LIST|TAILQ|STAILQ)_' >cppcheck-queue.h
 	@$(CPPCHECK) $(VBN_CPPCHECK_FLAGS) --include=cppcheck-queue.h $(srcdir)/transport \
-	    $(srcdir)/plugin $(srcdir)/examples
+	    $(srcdir)/collectives $(srcdir)/plugin $(srcdir)/examples
 
 check-tidy:
 	@printf '%s\n' $(libverbena_core_la_SOURCES) | grep '\.c$$' | \

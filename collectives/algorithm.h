@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What an algorithm is: a name, limits, a function that writes schedules, and its theory. */
+#ifndef VBN_ALGORITHM_H
+#define VBN_ALGORITHM_H
+
+#include "schedule.h"
+#include "verbena_coll.h"
+
+/*
+ * A call as algorithms see it. Blocks of different lengths have all four arrays' halves that the
+ * operation needs, counts and displacements both; blocks of one length have none.
+ */
+struct vbn_call {
+    enum vbn_coll coll;
+    uint32_t rank, size, root;
+    bool in_place, commutative;
+    size_t elem;  /* bytes of an element */
+    size_t count; /* elements, as in struct vbn_coll_args */
+    size_t param; /* radix or segment in bytes, as the algorithm has it; 0: its default */
+    const size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* elements */
+    const size_t *packed;     /* with recv_counts: their sums, p + 1 of them */
+    double alpha_ns, beta_ns; /* what a message takes, and each byte of it more */
+};
+
+enum {
+    VBN_ALGO_COMMUTATIVE = 1, /* changes the operands' order */
+    VBN_ALGO_EVEN = 2,        /* needs an even number of ranks */
+    VBN_ALGO_RADIX = 4,       /* `param` is a radix, 2 or more */
+    VBN_ALGO_SEGMENT = 8,     /* `param` is a segment in bytes; 0: by the model */
+};
+
+struct vbn_algorithm {
+    enum vbn_coll coll;
+    const char *name;
+    unsigned limits;
+    size_t param; /* the default of the call's `param` */
+    void (*build)(struct vbn_sched *sched, const struct vbn_call *call);
+    /* Adds the cost to *COST, which is zero. Reads size, elem, count, param only. */
+    void (*cost)(const struct vbn_call *call, struct vbn_coll_cost *cost);
+};
+
+/* All algorithms, NULL at the end: those of one operation together, the first without limits. */
+extern const struct vbn_algorithm *const vbn_algorithms[];
+
+/* The I-th algorithm for COLL; NULL beyond the last. */
+const struct vbn_algorithm *vbn_algorithm_at(enum vbn_coll coll, unsigned i);
+
+/* Whether ALGORITHM can do CALL. */
+bool vbn_algorithm_fits(const struct vbn_algorithm *algorithm, const struct vbn_call *call);
+
+/* The `param` of a call: PARAM, or the default for 0, brought to what makes sense for SIZE ranks.
+ */
+size_t vbn_algorithm_param(const struct vbn_algorithm *algorithm, uint32_t size, size_t param);
+
+/* The model's defaults, about those of soft-RoCE: a message, a byte of it, a byte reduced. */
+#define VBN_ALPHA_NS 25000u
+#define VBN_BETA_PS  20000u
+#define VBN_GAMMA_PS 500u
+
+/* Where block I starts in the buffer of sends or receives, and its length, in bytes. */
+static inline size_t vbn_send_off(const struct vbn_call *call, uint32_t i)
+{
+    return (call->send_displs ? call->send_displs[i] : call->count * i) * call->elem;
+}
+
+static inline size_t vbn_send_len(const struct vbn_call *call, uint32_t i)
+{
+    return (call->send_counts ? call->send_counts[i] : call->count) * call->elem;
+}
+
+static inline size_t vbn_recv_off(const struct vbn_call *call, uint32_t i)
+{
+    return (call->recv_displs ? call->recv_displs[i] : call->count * i) * call->elem;
+}
+
+static inline size_t vbn_recv_len(const struct vbn_call *call, uint32_t i)
+{
+    return (call->recv_counts ? call->recv_counts[i] : call->count) * call->elem;
+}
+
+/* Where the own contribution is. */
+static inline struct vbn_at vbn_input(const struct vbn_call *call)
+{
+    return vbn_at(call->in_place ? VBN_AT_RECV : VBN_AT_SEND, 0);
+}
+
+static inline bool vbn_is_early(size_t len)
+{
+    return len <= VBN_SCHED_SMALL;
+}
+
+#endif

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Runs a request's schedule over the transport table.
+ *
+ * Operation. At the start every early receive is posted, then the first round begins. A round posts
+ * its receives, then its sends; when all its messages are over it takes its local steps, and the
+ * next begins. An operation's `done` only marks it; everything else happens in the caller's start,
+ * test and wait. Where the transport has no room now (VBN_ERR_AGAIN) the round goes on from there
+ * the next time.
+ *
+ * Buffer ownership. From posting until it is over an operation, and the memory it names, are the
+ * transport's: a request is over only when the transport has none of its operations any more.
+ *
+ * Errors. A message of another length than expected: the schedule goes on, for the other ranks'
+ * sake, and ends with VBN_ERR_MISMATCH. Any other error: nothing more is posted, receives are
+ * cancelled, and the request ends with that error once the transport has let go of everything.
+ */
+#include "check.h"
+#include "error.h"
+#include "team.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static inline bool is_message(const struct vbn_step *step)
+{
+    return step->kind <= VBN_STEP_SEND;
+}
+
+static inline struct vbn_flight *flight_of(const vbn_coll_req_t *req, const struct vbn_step *step)
+{
+    return &req->flights[step->slot + (step->early ? req->sched.max_round_messages : 0)];
+}
+
+static inline uint8_t *memory_at(const vbn_coll_req_t *req, struct vbn_at at)
+{
+    uint8_t *base = req->base[at.place];
+
+    return base ? base + at.off : NULL;
+}
+
+static uint64_t tag_of(const vbn_coll_req_t *req, const struct vbn_step *step)
+{
+    return (uint64_t)req->team->id << 28 | (uint64_t)req->seq << 12 | step->tag;
+}
+
+static void flight_done(struct vbn_op *op)
+{
+    struct vbn_flight *flight = op->arg;
+
+    atomic_store_explicit(&flight->over, true, memory_order_release);
+}
+
+static inline bool is_over(struct vbn_flight *flight)
+{
+    return atomic_load_explicit(&flight->over, memory_order_acquire);
+}
+
+static void __attribute__((cold, noinline))
+fail(vbn_coll_req_t *req, const struct vbn_step *step, int status)
+{
+    if (req->failed && req->status != VBN_ERR_MISMATCH)
+        return;
+    req->failed = true;
+    req->status = status;
+    vbn_error_set(&req->error, status, "%s, team %u: %s rank %u: %s", vbn_coll_name(req->call.coll),
+                  req->team->id, step->kind == VBN_STEP_RECV ? "receiving from" : "sending to",
+                  step->peer, vbn_status_str(status));
+}
+
+static void __attribute__((cold, noinline))
+wrong_length(vbn_coll_req_t *req, const struct vbn_step *step, size_t len)
+{
+    if (req->failed)
+        return;
+    req->failed = true;
+    req->status = VBN_ERR_MISMATCH;
+    vbn_error_set(&req->error, VBN_ERR_MISMATCH,
+                  "%s, team %u: rank %u sent %zu bytes where %zu were expected: do all ranks give "
+                  "the same counts and types? The team option `check` tells",
+                  vbn_coll_name(req->call.coll), req->team->id, step->peer, len, step->len);
+}
+
+/* How a message ended. False: nothing more is to be posted. */
+static bool take_result(vbn_coll_req_t *req, const struct vbn_step *step,
+                        const struct vbn_flight *flight)
+{
+    int status = flight->op.status;
+
+    if (status == VBN_OK && (step->kind == VBN_STEP_SEND || flight->op.len == step->len))
+        return true;
+    if (step->kind == VBN_STEP_RECV && (status == VBN_OK || status == VBN_ERR_TRUNCATED)) {
+        wrong_length(req, step, flight->op.len);
+        return true;
+    }
+    fail(req, step, status);
+    return false;
+}
+
+/* VBN_OK: the transport has it, or had. */
+static int post(vbn_coll_req_t *req, const struct vbn_step *step)
+{
+    const vbn_team_t *team = req->team;
+    struct vbn_flight *flight = flight_of(req, step);
+    vbn_peer_t *peer = team->peers[step->peer];
+    int status;
+
+    flight->op.done = flight_done;
+    flight->op.arg = flight;
+    atomic_store_explicit(&flight->over, false, memory_order_relaxed);
+    if (step->kind == VBN_STEP_RECV)
+        status = team->tr->recv(team->port, peer, memory_at(req, step->to), step->len,
+                                tag_of(req, step), VBN_TAG_MAX, &flight->op);
+    else
+        status = team->tr->send(peer, memory_at(req, step->from), step->len, tag_of(req, step),
+                                &flight->op);
+    if (status < 0)
+        return status;
+    flight->posted = true;
+    if (status == VBN_OK)
+        atomic_store_explicit(&flight->over, true, memory_order_relaxed);
+    return VBN_OK;
+}
+
+/* Nothing more is posted; receives that wait are called back. */
+static void __attribute__((cold, noinline)) begin_ending(vbn_coll_req_t *req)
+{
+    bool in_round = false; /* otherwise only early receives have operations of their own */
+
+    req->phase = VBN_PHASE_ENDING;
+    for (size_t i = 0; i < req->sched.count; i++) {
+        const struct vbn_step *step = &req->sched.steps[i];
+        struct vbn_flight *flight;
+
+        in_round = i == req->round || (in_round && step->kind != VBN_STEP_END);
+        if (step->kind != VBN_STEP_RECV || !(step->early || in_round))
+            continue;
+        flight = flight_of(req, step);
+        if (flight->posted && !is_over(flight))
+            req->team->tr->cancel(req->team->port, &flight->op);
+    }
+}
+
+static bool all_over(const vbn_coll_req_t *req)
+{
+    for (size_t i = 0; i < req->flight_count; i++)
+        if (req->flights[i].posted && !is_over(&req->flights[i]))
+            return false;
+    return true;
+}
+
+/* Posts the round's receives, or sends. False: it has to go on later, or the request is ending. */
+static bool post_round(vbn_coll_req_t *req, enum vbn_step_kind kind)
+{
+    const struct vbn_step *step = &req->sched.steps[req->at];
+
+    for (; step->kind != VBN_STEP_END; step++, req->at++) {
+        int status;
+
+        if (step->kind != kind || (step->early && flight_of(req, step)->posted))
+            continue;
+        status = post(req, step);
+        if (status == VBN_ERR_AGAIN)
+            return false;
+        if (status != VBN_OK) {
+            fail(req, step, status);
+            begin_ending(req);
+            return false;
+        }
+    }
+    req->at = req->round;
+    return true;
+}
+
+/* False: a message of the round is not over yet, or the request is ending. */
+static bool wait_round(vbn_coll_req_t *req)
+{
+    const struct vbn_step *step = &req->sched.steps[req->at];
+
+    for (; step->kind != VBN_STEP_END; step++, req->at++) {
+        struct vbn_flight *flight;
+
+        if (!is_message(step))
+            continue;
+        flight = flight_of(req, step);
+        if (!is_over(flight))
+            return false;
+        flight->posted = step->early; /* not again */
+        if (!take_result(req, step, flight)) {
+            begin_ending(req);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void local_step(vbn_coll_req_t *req, const struct vbn_step *step)
+{
+    uint8_t *to = memory_at(req, step->to), *from = memory_at(req, step->from);
+
+    switch (step->kind) {
+    case VBN_STEP_COPY:
+        memcpy(to, from, step->len);
+        break;
+    case VBN_STEP_REDUCE:
+        req->reduce(from, to, step->len / req->call.elem, req->reduce_arg);
+        break;
+    case VBN_STEP_MERGE:
+        vbn_check_merge(to, from);
+        break;
+    case VBN_STEP_VERDICT:
+        if (!vbn_check_verdict(req, to, &req->error)) {
+            req->failed = true;
+            req->status = VBN_ERR_MISMATCH;
+            begin_ending(req);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+/* Takes the round's local steps and goes to the next. False: the request is ending. */
+static bool finish_round(vbn_coll_req_t *req)
+{
+    const struct vbn_step *step = &req->sched.steps[req->round];
+
+    for (; step->kind != VBN_STEP_END; step++)
+        if (!is_message(step))
+            local_step(req, step);
+    if (req->phase == VBN_PHASE_ENDING)
+        return false;
+    req->at = req->round = (size_t)(step - req->sched.steps) + 1;
+    req->phase = VBN_PHASE_RECVS;
+    req->moved_ns = 0;
+    return true;
+}
+
+static void end(vbn_coll_req_t *req)
+{
+    if (!req->failed)
+        req->status = VBN_OK;
+    req->phase = VBN_PHASE_REST;
+}
+
+/*
+ * Where the transport has no room now, the rest is posted later: but by and by all of them, whatever
+ * round it is, for their senders may be what this round waits for.
+ */
+static void post_early(vbn_coll_req_t *req)
+{
+    for (; req->early_left; req->early_at++) {
+        const struct vbn_step *step = &req->sched.steps[req->early_at];
+        int status;
+
+        if (step->kind != VBN_STEP_RECV || !step->early)
+            continue;
+        status = flight_of(req, step)->posted ? VBN_OK : post(req, step);
+        if (status == VBN_ERR_AGAIN)
+            return;
+        req->early_left--;
+        if (status != VBN_OK) {
+            fail(req, step, status);
+            begin_ending(req);
+            return;
+        }
+    }
+}
+
+bool vbn_engine_advance(vbn_coll_req_t *req)
+{
+    if (req->early_left && req->phase != VBN_PHASE_REST && req->phase != VBN_PHASE_ENDING)
+        post_early(req);
+    for (;;) {
+        switch (req->phase) {
+        case VBN_PHASE_REST:
+            return true;
+        case VBN_PHASE_ENDING:
+            if (!all_over(req))
+                return false;
+            end(req);
+            return true;
+        case VBN_PHASE_RECVS:
+            if (req->round == req->sched.count) {
+                end(req);
+                return true;
+            }
+            if (post_round(req, VBN_STEP_RECV))
+                req->phase = VBN_PHASE_SENDS;
+            else if (req->phase == VBN_PHASE_RECVS)
+                return false;
+            break;
+        case VBN_PHASE_SENDS:
+            if (post_round(req, VBN_STEP_SEND))
+                req->phase = VBN_PHASE_WAIT;
+            else if (req->phase == VBN_PHASE_SENDS)
+                return false;
+            break;
+        case VBN_PHASE_WAIT:
+            if (wait_round(req))
+                finish_round(req);
+            else if (req->phase == VBN_PHASE_WAIT)
+                return false;
+            break;
+        }
+    }
+}
+
+void vbn_engine_start(vbn_coll_req_t *req)
+{
+    for (size_t i = 0; i < req->flight_count; i++)
+        req->flights[i].posted = false;
+    req->failed = req->stall_told = false;
+    req->status = VBN_PENDING;
+    req->error.text[0] = '\0';
+    req->error.status = VBN_OK;
+    req->round = req->at = 0;
+    req->moved_ns = 0;
+    req->phase = VBN_PHASE_RECVS;
+    if (req->team->opts.check)
+        vbn_check_fill(req, memory_at(req, vbn_at(VBN_AT_TMP, 0)));
+    req->early_at = 0;
+    req->early_left = req->sched.early;
+    vbn_engine_advance(req);
+}
+
+/* The ranks that the round waits for, as far as TEXT holds them. */
+static void name_awaited(const vbn_coll_req_t *req, char *text, size_t len)
+{
+    size_t used = 0;
+    int n;
+
+    text[0] = '\0';
+    for (size_t i = req->round; i < req->sched.count; i++) {
+        const struct vbn_step *step = &req->sched.steps[i];
+
+        if (step->kind == VBN_STEP_END)
+            return;
+        if (!is_message(step) || is_over(flight_of(req, step)))
+            continue;
+        n = snprintf(text + used, len - used, "%s%s %u", used ? ", " : "",
+                     step->kind == VBN_STEP_RECV ? "a message from rank"
+                                                 : "rank to take a message:",
+                     step->peer);
+        if (n < 0 || (size_t)n >= len - used)
+            return;
+        used += (size_t)n;
+    }
+}
+
+void vbn_engine_stall_report(vbn_coll_req_t *req)
+{
+    const vbn_team_t *team = req->team;
+    unsigned rounds = 1;
+    char awaited[240];
+
+    req->stall_told = true;
+    for (size_t i = 0; i < req->round; i++)
+        rounds += req->sched.steps[i].kind == VBN_STEP_END;
+    name_awaited(req, awaited, sizeof(awaited));
+    vbn_team_log(
+        team, VBN_LOG_WARN,
+        "%s (%s) number %u of team %u, rank %u of %u, has not moved for %llu ms; in round "
+        "%u it waits for %s. The team option `check` tells whether all ranks call the same",
+        vbn_coll_name(req->call.coll), req->algorithm->name, req->seq, team->id, team->rank,
+        team->size, (unsigned long long)team->opts.stall_report_ms, rounds, awaited);
+}

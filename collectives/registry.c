@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of all algorithms, and their theory in numbers. */
+#include "algorithms.h"
+#include "peers.h"
+
+/* Of each operation the first can do any call. */
+const struct vbn_algorithm *const vbn_algorithms[] = {
+    &vbn_barrier_dissemination,
+    &vbn_barrier_recursive_doubling,
+    &vbn_bcast_chain,
+    &vbn_bcast_circulant,
+    &vbn_bcast_knomial,
+    &vbn_bcast_scatter_allgather,
+    &vbn_bcast_two_tree,
+    &vbn_reduce_chain,
+    &vbn_reduce_knomial,
+    &vbn_reduce_rabenseifner,
+    &vbn_allreduce_recursive_doubling,
+    &vbn_allreduce_circulant,
+    &vbn_allreduce_rabenseifner,
+    &vbn_allreduce_ring,
+    &vbn_reduce_scatter_ordered,
+    &vbn_reduce_scatter_circulant,
+    &vbn_reduce_scatter_pairwise,
+    &vbn_reduce_scatter_block_ordered,
+    &vbn_reduce_scatter_block_circulant,
+    &vbn_reduce_scatter_block_pairwise,
+    &vbn_allgather_bruck,
+    &vbn_allgather_linear,
+    &vbn_allgather_recursive_doubling,
+    &vbn_allgather_ring,
+    &vbn_allgather_neighbor,
+    &vbn_allgatherv_bruck,
+    &vbn_allgatherv_linear,
+    &vbn_allgatherv_ring,
+    &vbn_gather_knomial,
+    &vbn_gather_linear,
+    &vbn_gatherv_linear,
+    &vbn_scatter_knomial,
+    &vbn_scatter_linear,
+    &vbn_scatterv_linear,
+    &vbn_alltoall_bruck,
+    &vbn_alltoall_linear,
+    &vbn_alltoall_pairwise,
+    &vbn_alltoallv_linear,
+    &vbn_alltoallv_pairwise,
+    &vbn_scan_linear,
+    &vbn_scan_recursive_doubling,
+    &vbn_exscan_linear,
+    &vbn_exscan_recursive_doubling,
+    NULL,
+};
+
+const char *vbn_coll_name(enum vbn_coll coll)
+{
+    static const char *const names[] = {
+        [VBN_COLL_BARRIER] = "barrier",
+        [VBN_COLL_BCAST] = "bcast",
+        [VBN_COLL_REDUCE] = "reduce",
+        [VBN_COLL_ALLREDUCE] = "allreduce",
+        [VBN_COLL_REDUCE_SCATTER] = "reduce_scatter",
+        [VBN_COLL_REDUCE_SCATTER_BLOCK] = "reduce_scatter_block",
+        [VBN_COLL_ALLGATHER] = "allgather",
+        [VBN_COLL_ALLGATHERV] = "allgatherv",
+        [VBN_COLL_GATHER] = "gather",
+        [VBN_COLL_GATHERV] = "gatherv",
+        [VBN_COLL_SCATTER] = "scatter",
+        [VBN_COLL_SCATTERV] = "scatterv",
+        [VBN_COLL_ALLTOALL] = "alltoall",
+        [VBN_COLL_ALLTOALLV] = "alltoallv",
+        [VBN_COLL_SCAN] = "scan",
+        [VBN_COLL_EXSCAN] = "exscan",
+    };
+
+    return (unsigned)coll < VBN_COLL_COUNT ? names[coll] : NULL;
+}
+
+const struct vbn_algorithm *vbn_algorithm_at(enum vbn_coll coll, unsigned i)
+{
+    for (const struct vbn_algorithm *const *a = vbn_algorithms; *a; a++)
+        if ((*a)->coll == coll && i-- == 0)
+            return *a;
+    return NULL;
+}
+
+const char *vbn_coll_algorithm(enum vbn_coll coll, unsigned i)
+{
+    const struct vbn_algorithm *algorithm = vbn_algorithm_at(coll, i);
+
+    return algorithm ? algorithm->name : NULL;
+}
+
+bool vbn_algorithm_fits(const struct vbn_algorithm *algorithm, const struct vbn_call *call)
+{
+    if ((algorithm->limits & VBN_ALGO_COMMUTATIVE) && !call->commutative)
+        return false;
+    return !(algorithm->limits & VBN_ALGO_EVEN) || call->size % 2 == 0;
+}
+
+size_t vbn_algorithm_param(const struct vbn_algorithm *algorithm, uint32_t size, size_t param)
+{
+    size_t value = param ? param : algorithm->param;
+
+    if (!(algorithm->limits & VBN_ALGO_RADIX))
+        return value;
+    if (value > size)
+        value = size; /* the same tree, and no number grows too large */
+    return value < 2 ? 2 : value;
+}
+
+int vbn_coll_predict(enum vbn_coll coll, unsigned i, uint32_t size, size_t count, size_t elem_size,
+                     size_t param, struct vbn_coll_cost *cost)
+{
+    const struct vbn_algorithm *algorithm = vbn_algorithm_at(coll, i);
+    struct vbn_call call = {.coll = coll,
+                            .size = size,
+                            .elem = elem_size,
+                            .count = count,
+                            .commutative = true,
+                            .alpha_ns = VBN_ALPHA_NS,
+                            .beta_ns = VBN_BETA_PS / 1e3};
+
+    if (!algorithm || !cost || !size || size > VBN_TEAM_MAX ||
+        !vbn_algorithm_fits(algorithm, &call))
+        return VBN_ERR_INVALID;
+    call.param = vbn_algorithm_param(algorithm, size, param);
+    *cost = (struct vbn_coll_cost){0};
+    algorithm->cost(&call, cost);
+    return VBN_OK;
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The life of a request: made of a call, or taken from those at rest; started, waited for, freed.
+ */
+#include "check.h"
+#include "error.h"
+#include "team.h"
+
+#include <stdlib.h>
+
+#define IDLE_POLLS                                                                                 \
+    256u /* polls of the port that found nothing, before a sleep or a look at the clock */
+#define SLEEP_MS      10 /* of one sleep: other ports, and other threads' teams, go on beside it */
+#define SEQ_ALIVE_MAX (VBN_SEQ_COUNT / 2)
+
+void vbn_req_destroy(vbn_coll_req_t *req)
+{
+    vbn_sched_fini(&req->sched);
+    free(req->flights);
+    free(req->packed);
+    free(req->base[VBN_AT_TMP]);
+    free(req);
+}
+
+/* To those at rest, or away. */
+static void put_req(vbn_coll_req_t *req)
+{
+    vbn_team_t *team = req->team;
+
+    if (team->spare_count == VBN_SPARE_MAX) {
+        vbn_coll_req_t *oldest = TAILQ_LAST(&team->spare, vbn_req_list);
+
+        TAILQ_REMOVE(&team->spare, oldest, entry);
+        vbn_req_destroy(oldest);
+        team->spare_count--;
+    }
+    if (req->tmp_room > VBN_SPARE_TMP_MAX) {
+        free(req->base[VBN_AT_TMP]);
+        req->base[VBN_AT_TMP] = NULL;
+        req->tmp_room = 0;
+    }
+    TAILQ_INSERT_HEAD(&team->spare, req, entry);
+    team->spare_count++;
+}
+
+static void drop_req(vbn_coll_req_t *req)
+{
+    TAILQ_REMOVE(&req->team->alive[req->kind], req, entry);
+    put_req(req);
+}
+
+/* The one last at rest whose call may be like ARGS, or the one longest at rest, or a new one. */
+static vbn_coll_req_t *get_req(vbn_team_t *team, const struct vbn_coll_args *args)
+{
+    vbn_coll_req_t *req;
+
+    TAILQ_FOREACH(req, &team->spare, entry)
+    if (req->call.coll == args->coll && req->call.count == args->count)
+        break;
+    if (!req && team->spare_count == VBN_SPARE_MAX)
+        req = TAILQ_LAST(&team->spare, vbn_req_list);
+    if (!req) {
+        req = calloc(1, sizeof(*req));
+        if (req)
+            req->team = team;
+        return req;
+    }
+    TAILQ_REMOVE(&team->spare, req, entry);
+    team->spare_count--;
+    return req;
+}
+
+static bool same_call(const struct vbn_call *a, const struct vbn_call *b)
+{
+    return a->coll == b->coll && a->root == b->root && a->in_place == b->in_place &&
+           a->commutative == b->commutative && a->elem == b->elem && a->count == b->count;
+}
+
+static int take_memory(vbn_coll_req_t *req)
+{
+    const struct vbn_sched *sched = &req->sched;
+    size_t flights = (size_t)sched->early + sched->max_round_messages;
+
+    if (sched->failed)
+        return VBN_ERR_NO_MEMORY;
+    if (flights > req->flight_room) {
+        free(req->flights);
+        req->flights = calloc(flights, sizeof(*req->flights));
+        req->flight_room = req->flights ? flights : 0;
+    }
+    if (sched->tmp_len > req->tmp_room) {
+        free(req->base[VBN_AT_TMP]);
+        req->base[VBN_AT_TMP] = aligned_alloc(VBN_SCHED_ALIGN, sched->tmp_len);
+        req->tmp_room = req->base[VBN_AT_TMP] ? sched->tmp_len : 0;
+    }
+    req->flight_count = flights;
+    return req->flight_room < flights || req->tmp_room < sched->tmp_len ? VBN_ERR_NO_MEMORY
+                                                                        : VBN_OK;
+}
+
+static int build(vbn_coll_req_t *req, struct vbn_error *err)
+{
+    int status;
+
+    vbn_select(req);
+    vbn_sched_reset(&req->sched, req->team->max_message);
+    if (req->team->opts.check)
+        vbn_check_build(&req->sched, &req->call);
+    req->algorithm->build(&req->sched, &req->call);
+    status = take_memory(req);
+    if (status != VBN_OK)
+        return vbn_error_set(err, status, "no memory for %s of %u ranks (%s): %zu bytes of scratch",
+                             vbn_coll_name(req->call.coll), req->call.size, req->algorithm->name,
+                             req->sched.tmp_len);
+    return VBN_OK;
+}
+
+/* Makes REQ's call and schedule of ARGS; where the last ones are like them they stay. */
+static int prepare(vbn_coll_req_t *req, const struct vbn_coll_args *args, struct vbn_error *err)
+{
+    struct vbn_call last = req->call;
+    bool reusable = req->algorithm && req->uniform && req->tmp_room >= req->sched.tmp_len;
+    int status;
+
+    status = vbn_call_take(req, args, err);
+    if (status == VBN_OK && reusable && req->uniform && same_call(&last, &req->call)) {
+        req->call.param = last.param;
+        return VBN_OK;
+    }
+    req->algorithm = NULL; /* until there is a schedule again */
+    if (status == VBN_OK)
+        status = build(req, err);
+    if (status != VBN_OK)
+        req->algorithm = NULL;
+    return status;
+}
+
+/* Numbers are given in the order of calls, which is the same on all ranks. */
+static int number(vbn_coll_req_t *req, enum vbn_req_kind kind, struct vbn_error *err)
+{
+    vbn_team_t *team = req->team;
+    const vbn_coll_req_t *oldest = TAILQ_FIRST(&team->alive[kind]);
+    uint16_t seq = team->next_seq[kind];
+
+    if (oldest && (uint16_t)(seq - oldest->seq) % VBN_SEQ_COUNT >= SEQ_ALIVE_MAX)
+        return vbn_error_set(err, VBN_ERR_AGAIN, "team %u: %s %u calls back is not over yet",
+                             team->id, vbn_coll_name(oldest->call.coll), SEQ_ALIVE_MAX);
+    team->next_seq[kind] = (uint16_t)((seq + 1) % VBN_SEQ_COUNT);
+    req->seq = (uint16_t)(seq + (kind == VBN_REQ_PERSISTENT ? VBN_SEQ_PERSISTENT : 0));
+    req->kind = kind;
+    return VBN_OK;
+}
+
+static int new_req(vbn_team_t *team, const struct vbn_coll_args *args, enum vbn_req_kind kind,
+                   vbn_coll_req_t **made, struct vbn_error *err)
+{
+    vbn_coll_req_t *req;
+    int status;
+
+    if (!team || !args || !made || args->size < sizeof(*args))
+        return vbn_error_set(err, VBN_ERR_INVALID,
+                             "a collective needs a team, arguments with their size, and a request");
+    req = get_req(team, args);
+    if (!req)
+        return vbn_error_set(err, VBN_ERR_NO_MEMORY, "no memory for a request");
+    status = prepare(req, args, err);
+    if (status == VBN_OK)
+        status = number(req, kind, err);
+    if (status != VBN_OK) {
+        put_req(req);
+        return status;
+    }
+    req->phase = VBN_PHASE_REST;
+    req->status = VBN_OK;
+    req->released = false;
+    req->error.text[0] = '\0';
+    TAILQ_INSERT_TAIL(&team->alive[kind], req, entry);
+    *made = req;
+    return VBN_OK;
+}
+
+int vbn_coll_init(vbn_team_t *team, const struct vbn_coll_args *args, vbn_coll_req_t **req,
+                  struct vbn_error *err)
+{
+    return new_req(team, args, VBN_REQ_PERSISTENT, req, err);
+}
+
+int vbn_coll_start(vbn_coll_req_t *req)
+{
+    if (!req || req->kind != VBN_REQ_PERSISTENT || req->phase != VBN_PHASE_REST)
+        return VBN_ERR_INVALID;
+    vbn_engine_start(req);
+    return VBN_OK;
+}
+
+int vbn_coll_istart(vbn_team_t *team, const struct vbn_coll_args *args, vbn_coll_req_t **req,
+                    struct vbn_error *err)
+{
+    int status = new_req(team, args, VBN_REQ_ONCE, req, err);
+
+    if (status == VBN_OK)
+        vbn_engine_start(*req);
+    return status;
+}
+
+/* What the caller is told of a request that is over; one that was for once is gone with it. */
+static int result_of(vbn_coll_req_t *req)
+{
+    int status = req->status;
+
+    if (req->kind == VBN_REQ_ONCE) {
+        if (status != VBN_OK)
+            req->team->error = req->error;
+        drop_req(req);
+    }
+    return status;
+}
+
+int vbn_coll_test(vbn_coll_req_t *req)
+{
+    if (!req)
+        return VBN_ERR_INVALID;
+    return vbn_engine_advance(req) ? result_of(req) : VBN_PENDING;
+}
+
+/* Once a wait has found nothing for a while: the time since the last step, and a report. */
+static void look_at_clock(vbn_coll_req_t *req)
+{
+    const vbn_team_t *team = req->team;
+    uint64_t now;
+
+    if (!team->opts.stall_report_ms || req->stall_told)
+        return;
+    now = vbn_team_clock_ns(team);
+    if (!req->moved_ns)
+        req->moved_ns = now;
+    else if (now - req->moved_ns >= team->opts.stall_report_ms * 1000000u)
+        vbn_engine_stall_report(req);
+}
+
+int vbn_coll_wait(vbn_coll_req_t *req)
+{
+    const vbn_team_t *team;
+    unsigned idle = 0;
+
+    if (!req)
+        return VBN_ERR_INVALID;
+    team = req->team;
+    while (!vbn_engine_advance(req)) {
+        if (team->tr->progress(team->port) > 0)
+            idle = 0;
+        else if (++idle % IDLE_POLLS == 0) {
+            look_at_clock(req);
+            if (team->opts.sleep && team->tr->wait)
+                team->tr->wait(team->port, SLEEP_MS);
+        }
+        /* other ranks may need those before they come to this one */
+        vbn_coll_progress(req->team);
+    }
+    return result_of(req);
+}
+
+const char *vbn_coll_error(const vbn_coll_req_t *req)
+{
+    return req ? req->error.text : "";
+}
+
+const char *vbn_coll_chosen(const vbn_coll_req_t *req)
+{
+    return req->algorithm->name;
+}
+
+void vbn_coll_free(vbn_coll_req_t *req)
+{
+    if (!req)
+        return;
+    if (vbn_engine_advance(req))
+        drop_req(req);
+    else
+        req->released = true;
+}
+
+size_t vbn_coll_progress(vbn_team_t *team)
+{
+    vbn_coll_req_t *req, *next;
+    size_t under_way = 0;
+
+    for (int kind = 0; kind < VBN_REQ_KINDS; kind++)
+        for (req = TAILQ_FIRST(&team->alive[kind]); req; req = next) {
+            next = TAILQ_NEXT(req, entry);
+            if (!vbn_engine_advance(req))
+                under_way++;
+            else if (req->released)
+                drop_req(req);
+        }
+    return under_way;
+}

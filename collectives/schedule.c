@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "schedule.h"
+
+#include <stdlib.h>
+
+void vbn_sched_reset(struct vbn_sched *sched, size_t max_message)
+{
+    sched->count = 0;
+    sched->tmp_len = 0;
+    sched->max_message = max_message;
+    sched->early = sched->round_messages = sched->max_round_messages = 0;
+    sched->failed = false;
+}
+
+void vbn_sched_fini(struct vbn_sched *sched)
+{
+    free(sched->steps);
+    sched->steps = NULL;
+    sched->room = sched->count = 0;
+}
+
+struct vbn_at vbn_sched_tmp(struct vbn_sched *sched, size_t len)
+{
+    struct vbn_at at = vbn_at(VBN_AT_TMP, sched->tmp_len);
+    size_t whole = (len + VBN_SCHED_ALIGN - 1) / VBN_SCHED_ALIGN * VBN_SCHED_ALIGN;
+
+    if (whole < len || sched->tmp_len + whole < whole)
+        sched->failed = true; /* more than there is address space for */
+    else
+        sched->tmp_len += whole;
+    return at;
+}
+
+static bool grow(struct vbn_sched *sched)
+{
+    size_t room = sched->room ? 2 * sched->room : 32;
+    struct vbn_step *steps = realloc(sched->steps, room * sizeof(*steps));
+
+    if (!steps) {
+        sched->failed = true;
+        return false;
+    }
+    sched->steps = steps;
+    sched->room = room;
+    return true;
+}
+
+void vbn_sched_add(struct vbn_sched *sched, const struct vbn_step *step)
+{
+    if (sched->count == sched->room && !grow(sched))
+        return;
+    sched->steps[sched->count++] = *step;
+}
+
+/*
+ * Early receives have operations of their own; the rest of a round's messages take those that the
+ * round before has left. The engine puts the early ones after the others.
+ */
+static void add_message(struct vbn_sched *sched, const struct vbn_step *message)
+{
+    struct vbn_step step = *message;
+
+    step.slot = step.early ? sched->early++ : sched->round_messages++;
+    vbn_sched_add(sched, &step);
+}
+
+void vbn_sched_recv(struct vbn_sched *sched, uint32_t peer, struct vbn_at to, size_t len,
+                    size_t step, bool early)
+{
+    struct vbn_step s = {.kind = VBN_STEP_RECV,
+                         .early = early,
+                         .tag = (uint16_t)(step % VBN_STEP_TAGS),
+                         .peer = peer,
+                         .to = to};
+
+    while (len) {
+        s.len = len < sched->max_message ? len : sched->max_message;
+        add_message(sched, &s);
+        s.to.off += s.len;
+        len -= s.len;
+    }
+}
+
+void vbn_sched_send(struct vbn_sched *sched, uint32_t peer, struct vbn_at from, size_t len,
+                    size_t step)
+{
+    struct vbn_step s = {
+        .kind = VBN_STEP_SEND, .tag = (uint16_t)(step % VBN_STEP_TAGS), .peer = peer, .from = from};
+
+    while (len) {
+        s.len = len < sched->max_message ? len : sched->max_message;
+        add_message(sched, &s);
+        s.from.off += s.len;
+        len -= s.len;
+    }
+}
+
+void vbn_sched_signal(struct vbn_sched *sched, uint32_t peer, size_t step)
+{
+    struct vbn_step s = {
+        .kind = VBN_STEP_SEND, .tag = (uint16_t)(step % VBN_STEP_TAGS), .peer = peer};
+
+    s.from.place = VBN_AT_TMP;
+    add_message(sched, &s);
+}
+
+void vbn_sched_await(struct vbn_sched *sched, uint32_t peer, size_t step)
+{
+    struct vbn_step s = {.kind = VBN_STEP_RECV,
+                         .early = true,
+                         .tag = (uint16_t)(step % VBN_STEP_TAGS),
+                         .peer = peer};
+
+    s.to.place = VBN_AT_TMP;
+    add_message(sched, &s);
+}
+
+/* Joins a copy to the one before where both sides go on from it. */
+static bool joined(struct vbn_sched *sched, struct vbn_at to, struct vbn_at from, size_t len)
+{
+    struct vbn_step *last = sched->count ? &sched->steps[sched->count - 1] : NULL;
+
+    if (!last || last->kind != VBN_STEP_COPY || last->to.place != to.place ||
+        last->from.place != from.place || last->to.off + last->len != to.off ||
+        last->from.off + last->len != from.off)
+        return false;
+    last->len += len;
+    return true;
+}
+
+void vbn_sched_copy(struct vbn_sched *sched, struct vbn_at to, struct vbn_at from, size_t len)
+{
+    struct vbn_step s = {.kind = VBN_STEP_COPY, .to = to, .from = from, .len = len};
+
+    if (len && !joined(sched, to, from, len) && !(to.place == from.place && to.off == from.off))
+        vbn_sched_add(sched, &s);
+}
+
+void vbn_sched_reduce(struct vbn_sched *sched, struct vbn_at to, struct vbn_at from, size_t len)
+{
+    struct vbn_step s = {.kind = VBN_STEP_REDUCE, .to = to, .from = from, .len = len};
+
+    if (len)
+        vbn_sched_add(sched, &s);
+}
+
+void vbn_sched_end(struct vbn_sched *sched)
+{
+    struct vbn_step s = {.kind = VBN_STEP_END};
+
+    if (!sched->count || sched->steps[sched->count - 1].kind == VBN_STEP_END)
+        return; /* an empty round is none */
+    vbn_sched_add(sched, &s);
+    if (sched->round_messages > sched->max_round_messages)
+        sched->max_round_messages = sched->round_messages;
+    sched->round_messages = 0;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which algorithm a call gets: the first rule of the team's that fits; otherwise the one that the
+ * model gives the shortest time. Every rank comes to the same: nothing that only one rank knows is
+ * looked at.
+ */
+#include "team.h"
+
+static bool in_range(const struct vbn_rule *rule, const struct vbn_call *call, uint64_t bytes)
+{
+    return bytes >= rule->bytes_from && bytes <= rule->bytes_to && call->size >= rule->ranks_from &&
+           call->size <= rule->ranks_to;
+}
+
+static const struct vbn_rule *rule_for(const vbn_team_t *team, const struct vbn_call *call)
+{
+    uint64_t bytes = team->rule_count ? vbn_call_bytes(call) : 0;
+
+    for (size_t i = 0; i < team->rule_count; i++) {
+        const struct vbn_rule *rule = &team->rules[i];
+
+        if (rule->algorithm->coll == call->coll && in_range(rule, call, bytes) &&
+            vbn_algorithm_fits(rule->algorithm, call))
+            return rule;
+    }
+    return NULL;
+}
+
+/* Messages that a rank sends at once are counted as if they followed one another. */
+static double time_of(const vbn_team_t *team, const struct vbn_algorithm *algorithm,
+                      const struct vbn_call *call)
+{
+    struct vbn_coll_cost cost = {0};
+
+    algorithm->cost(call, &cost);
+    return (cost.rounds > cost.messages ? cost.rounds : cost.messages) * call->alpha_ns +
+           (cost.path_bytes > cost.bytes ? cost.path_bytes : cost.bytes) * call->beta_ns +
+           cost.reduced * (double)team->opts.gamma_ps / 1e3;
+}
+
+/* Costs are for equal blocks: the average one stands for those of different lengths. */
+static struct vbn_call model_call(const struct vbn_call *call)
+{
+    struct vbn_call model = *call;
+
+    if (call->coll == VBN_COLL_REDUCE_SCATTER || call->coll == VBN_COLL_ALLGATHERV)
+        model.count = call->packed[call->size] / call->size;
+    if (call->coll == VBN_COLL_GATHERV || call->coll == VBN_COLL_SCATTERV ||
+        call->coll == VBN_COLL_ALLTOALLV)
+        model.count = 0;
+    return model;
+}
+
+void vbn_select(vbn_coll_req_t *req)
+{
+    const struct vbn_rule *rule = rule_for(req->team, &req->call);
+    struct vbn_call model;
+    double best = 0;
+
+    if (rule) {
+        req->algorithm = rule->algorithm;
+        req->call.param = vbn_algorithm_param(rule->algorithm, req->call.size, rule->param);
+        return;
+    }
+    model = model_call(&req->call);
+    req->algorithm = NULL;
+    for (unsigned i = 0;; i++) {
+        const struct vbn_algorithm *algorithm = vbn_algorithm_at(req->call.coll, i);
+        double time;
+
+        if (!algorithm)
+            return;
+        if (!vbn_algorithm_fits(algorithm, &req->call))
+            continue;
+        model.param = vbn_algorithm_param(algorithm, model.size, 0);
+        time = time_of(req->team, algorithm, &model);
+        if (req->algorithm && time >= best)
+            continue;
+        best = time;
+        req->algorithm = algorithm;
+        req->call.param = model.param;
+    }
+}

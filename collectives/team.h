@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A team, and its requests.
+ *
+ * Ownership. A team owns its requests: those under way and persistent ones in `alive`, oldest
+ * first, and a few that are at rest in `spare`, with their schedule and memory, for the next call
+ * like theirs. A request owns its schedule, the operations that carry its messages, and scratch.
+ */
+#ifndef VBN_TEAM_H
+#define VBN_TEAM_H
+
+#include <stdatomic.h>
+#include <sys/queue.h>
+
+#include "algorithm.h"
+
+#define VBN_SPARE_MAX      16u
+#define VBN_SPARE_TMP_MAX  ((size_t)4 << 20) /* bytes of scratch that a request at rest keeps */
+#define VBN_SEQ_COUNT      0x8000u           /* numbers of calls, for each kind of request */
+#define VBN_SEQ_PERSISTENT 0x8000u           /* added to the numbers of persistent ones */
+
+struct vbn_rule {
+    const struct vbn_algorithm *algorithm;
+    size_t param;
+    uint64_t bytes_from, bytes_to, ranks_from, ranks_to; /* inclusive */
+};
+
+/* A message under way. */
+struct vbn_flight {
+    struct vbn_op op;
+    bool posted;      /* the transport has had it, or may have it still */
+    atomic_bool over; /* set in progress(), maybe on another thread */
+};
+
+enum vbn_req_kind { VBN_REQ_ONCE, VBN_REQ_PERSISTENT, VBN_REQ_KINDS };
+
+/*
+ * What a request does next. A round goes RECVS → SENDS → WAIT; ENDING waits for what the transport
+ * still has after a failure.
+ */
+enum vbn_req_phase {
+    VBN_PHASE_REST,
+    VBN_PHASE_RECVS,
+    VBN_PHASE_SENDS,
+    VBN_PHASE_WAIT,
+    VBN_PHASE_ENDING,
+};
+
+struct vbn_coll_req {
+    TAILQ_ENTRY(vbn_coll_req) entry;
+    vbn_team_t *team;
+    enum vbn_req_kind kind;
+    enum vbn_req_phase phase;
+    bool released; /* the caller has freed it while it was under way */
+    bool failed;   /* goes on to the end, then ends with `status` */
+    bool stall_told;
+    int status;
+    uint16_t seq;
+
+    /* the call */
+    struct vbn_call call;
+    enum vbn_dtype dtype;
+    vbn_reduce_fn reduce;
+    void *reduce_arg;
+    uint64_t op_kind; /* or VBN_OP_USER */
+    const struct vbn_algorithm *algorithm;
+    uint64_t signed_count; /* for the check mode */
+    bool uniform;          /* without arrays: a call like it can have the same schedule */
+    uint8_t *base[VBN_PLACES];
+
+    struct vbn_sched sched;
+    struct vbn_flight *flights;
+    size_t flight_count, flight_room;
+    size_t *packed; /* sums of counts, for the call */
+    size_t packed_room;
+    size_t tmp_room;
+
+    size_t round, at; /* the first step of the round; the next to look at */
+    size_t early_at;  /* early receives: the next to look at, how many are to be posted */
+    uint32_t early_left;
+    uint64_t moved_ns;
+    struct vbn_error error;
+};
+
+TAILQ_HEAD(vbn_req_list, vbn_coll_req);
+
+struct vbn_team {
+    const struct vbn_transport *tr;
+    vbn_port_t *port;
+    vbn_peer_t **peers;
+    uint32_t size, rank, id;
+    struct vbn_team_options opts;
+    struct vbn_rule *rules;
+    size_t rule_count;
+    size_t max_message;
+    uint16_t next_seq[VBN_REQ_KINDS];
+    struct vbn_req_list alive[VBN_REQ_KINDS], spare;
+    unsigned spare_count;
+    struct vbn_error error; /* of the last blocking operation that failed */
+};
+
+void vbn_team_log(const vbn_team_t *team, enum vbn_log_level level, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4), cold));
+uint64_t vbn_team_clock_ns(const vbn_team_t *team);
+
+/* request.c: frees everything of REQ. */
+void vbn_req_destroy(vbn_coll_req_t *req);
+
+/*
+ * call.c: checks ARGS and fills what REQ knows of the call but the algorithm. Errors as
+ * vbn_coll_init().
+ */
+int vbn_call_take(vbn_coll_req_t *req, const struct vbn_coll_args *args, struct vbn_error *err);
+
+/* The bytes by which rules choose, the same on all ranks. */
+uint64_t vbn_call_bytes(const struct vbn_call *call);
+
+/* select.c: the algorithm for REQ's call, with its param. */
+void vbn_select(vbn_coll_req_t *req);
+
+/* rules.c: adds the rules in TEXT, which comes from WHERE, to TEAM's. */
+int vbn_rules_parse(vbn_team_t *team, const char *text, const char *where, struct vbn_error *err);
+int vbn_rules_load(vbn_team_t *team, const char *path, struct vbn_error *err);
+
+/* engine.c: starts REQ's schedule; carries it on; true when it is over. */
+void vbn_engine_start(vbn_coll_req_t *req);
+bool vbn_engine_advance(vbn_coll_req_t *req);
+void vbn_engine_stall_report(vbn_coll_req_t *req);
+
+#endif

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The collectives over a transport in memory. VBN_COLL_FULL=1 tests/coll/test_coll runs the whole
+# matrix.
+
+if HAVE_CMOCKA
+COLL_TESTS = tests/coll/test_coll
+check_PROGRAMS += $(COLL_TESTS)
+TESTS += $(COLL_TESTS)
+
+COLL_SUITE = tests/coll/suite.c tests/coll/suite.h tests/coll/suite_data.c tests/coll/suite_data.h
+COLL_LOOP = tests/coll/coll_unit.h tests/coll/loop.c tests/coll/loop.h
+tests_coll_test_coll_SOURCES = tests/coll/test_coll.c $(COLL_SUITE) $(COLL_LOOP)
+endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "suite.h"
+#include "suite_data.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TURNS_MAX 2000000u /* of progress, until a case counts as hung */
+
+struct run {
+    const struct coll_world *world;
+    const struct coll_filter *filter;
+    struct coll_outcome *outcome;
+    const char *rule; /* what the teams were told */
+    uint32_t size, here; /* ranks of the teams; how many of them are in this process */
+    uint32_t next_id;
+    vbn_team_t **teams;
+};
+
+static void failed(struct run *run, const struct coll_case *c, uint32_t rank, const char *what)
+{
+    if (run->outcome->failed++)
+        return;
+    snprintf(run->outcome->first, sizeof(run->outcome->first),
+             "%s (%s), %u ranks, root %u, count %zu, flavour %d%s: rank %u: %s",
+             vbn_coll_name(c->coll), run->rule, c->size, c->root, c->count, (int)c->flavour,
+             c->in_place ? ", in place" : "", rank, what);
+}
+
+/* All ranks that are here at once; false if it hung. */
+static bool run_nonblocking(struct run *run, const struct coll_case *c, struct part *parts,
+                            int *status)
+{
+    vbn_coll_req_t **reqs = calloc(run->here, sizeof(vbn_coll_req_t *));
+    uint32_t left = run->here;
+    struct vbn_error err;
+
+    for (uint32_t i = 0; i < run->here; i++) {
+        status[i] = vbn_coll_istart(run->teams[i], &parts[i].args, &reqs[i], &err);
+        if (status[i] == VBN_OK) {
+            status[i] = VBN_PENDING;
+            continue;
+        }
+        reqs[i] = NULL;
+        left--;
+        failed(run, c, run->world->first + i, err.text);
+    }
+    for (uint32_t turn = 0; left && turn < TURNS_MAX; turn++) {
+        run->world->progress(run->world->arg);
+        for (uint32_t i = 0; i < run->here; i++) {
+            if (!reqs[i])
+                continue;
+            status[i] = vbn_coll_test(reqs[i]);
+            if (status[i] != VBN_PENDING) {
+                reqs[i] = NULL;
+                left--;
+            }
+        }
+    }
+    free(reqs);
+    return left == 0;
+}
+
+/* False: nothing more can be run. */
+static bool run_case(struct run *run, const struct coll_case *c)
+{
+    struct part *parts = calloc(run->here, sizeof(*parts));
+    int *status = calloc(run->here, sizeof(*status));
+    bool over = true;
+
+    for (uint32_t i = 0; i < run->here; i++)
+        part_make(c, run->world->first + i, &parts[i]);
+    run->outcome->cases++;
+    if (run->world->blocking)
+        status[0] = vbn_coll(run->teams[0], &parts[0].args);
+    else
+        over = run_nonblocking(run, c, parts, status);
+    for (uint32_t i = 0; i < run->here; i++) {
+        const char *wrong = over ? NULL : "hangs";
+
+        if (!wrong)
+            wrong = status[i] == VBN_OK ? part_check(&parts[i], c, run->world->first + i)
+                                        : vbn_team_error(run->teams[i]);
+        if (wrong)
+            failed(run, c, run->world->first + i, wrong);
+        if (over)
+            part_free(&parts[i]);
+    }
+    free(status);
+    if (over)
+        free(parts);
+    return over;
+}
+
+static bool may_be_in_place(enum vbn_coll coll)
+{
+    return coll != VBN_COLL_BARRIER && coll != VBN_COLL_BCAST;
+}
+
+/* Of one operation, algorithm, number of ranks, type and count. */
+static bool run_roots(struct run *run, struct coll_case c)
+{
+    uint32_t roots[] = {0, run->size - 1, run->size / 2};
+    unsigned root_count = coll_rooted(c.coll) ? (run->filter->full ? 3 : 2) : 1;
+
+    for (unsigned r = 0; r < root_count; r++) {
+        if (r && roots[r] == roots[r - 1])
+            continue;
+        c.root = roots[r];
+        for (int in_place = 0; in_place <= (may_be_in_place(c.coll) ? 1 : 0); in_place++) {
+            c.in_place = in_place;
+            if (!run_case(run, &c))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool run_flavours(struct run *run, enum vbn_coll coll)
+{
+    static const size_t all[] = {0, 1, 13, 4095, 4096, 4097}, some[] = {0, 1, 13, 1025};
+    const size_t *counts = run->filter->full ? all : some;
+    size_t n = run->filter->full ? 6 : 4;
+
+    for (int f = 0; f < FLAVOURS; f++) {
+        struct coll_case c = {.coll = coll, .flavour = (enum flavour)f, .size = run->size};
+
+        if (coll_reduces(coll) ? !flavour_reduces(c.flavour) : f != FLAVOUR_BYTES &&
+                                                                   f != FLAVOUR_BYTES3)
+            continue;
+        if (!run->filter->full && f > FLAVOUR_BYTES)
+            continue;
+        for (size_t i = 0; i < (coll == VBN_COLL_BARRIER ? 1 : n); i++) {
+            c.count = counts[i];
+            if (!run_roots(run, c))
+                return false;
+        }
+    }
+    if (run->size == 5 && coll != VBN_COLL_BARRIER) { /* and a large one */
+        struct coll_case c = {.coll = coll, .size = run->size, .count = (size_t)1 << 18};
+
+        c.flavour = coll_reduces(coll) ? FLAVOUR_INT32_SUM : FLAVOUR_BYTES;
+        return run_roots(run, c);
+    }
+    return true;
+}
+
+/* Teams of all ranks that are here, told to use one algorithm. */
+static bool make_teams(struct run *run)
+{
+    struct vbn_team_options opts;
+    uint32_t id = run->next_id++ % (VBN_TEAM_ID_MAX + 1);
+
+    vbn_team_options_init(&opts, sizeof(opts));
+    opts.rules = run->rule;
+    run->here = 0;
+    for (uint32_t i = 0; i < run->world->count && run->world->first + i < run->size; i++) {
+        if (run->world->team_create(run->world->arg, run->world->first + i, run->size, id, &opts,
+                                    &run->teams[i]) != VBN_OK)
+            return false;
+        run->here++;
+    }
+    return true;
+}
+
+static void run_rule(struct run *run, enum vbn_coll coll, const char *rule)
+{
+    struct coll_case none = {.coll = coll, .size = run->size};
+
+    run->rule = rule;
+    if (!make_teams(run)) {
+        failed(run, &none, run->world->first, "no team");
+        return;
+    }
+    if (run->here && !run_flavours(run, coll))
+        return; /* hung: the teams are lost */
+    for (uint32_t i = 0; i < run->here; i++)
+        if (vbn_team_destroy(run->teams[i]) != VBN_OK)
+            failed(run, &none, run->world->first + i, "something is left in the team");
+}
+
+/* Each algorithm by its name, with a parameter where it has one, and what is chosen without. */
+static void run_coll(struct run *run, enum vbn_coll coll)
+{
+    static const char *const params[] = {"", "/3", "/257"};
+    char rule[80];
+
+    for (unsigned i = 0; vbn_coll_algorithm(coll, i); i++)
+        for (unsigned k = 0; k < 3; k++) {
+            struct vbn_team_options opts;
+
+            snprintf(rule, sizeof(rule), "%s=%s%s", vbn_coll_name(coll),
+                     vbn_coll_algorithm(coll, i), params[k]);
+            vbn_team_options_init(&opts, sizeof(opts));
+            opts.rules = rule;
+            if (k) { /* a rule that is refused: the algorithm has no parameter */
+                vbn_team_t *team;
+
+                if (run->world->team_create(run->world->arg, run->world->first, run->world->size,
+                                            0, &opts, &team) != VBN_OK)
+                    break;
+                vbn_team_destroy(team);
+            }
+            run_rule(run, coll, rule);
+            if (run->outcome->failed)
+                return;
+        }
+    run_rule(run, coll, "");
+}
+
+void coll_suite(const struct coll_world *world, const struct coll_filter *filter,
+                struct coll_outcome *outcome)
+{
+    static const uint32_t all[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 32, 0};
+    static const uint32_t some[] = {1, 2, 3, 4, 5, 7, 8, 12, 17, 0};
+    const uint32_t *sizes = filter->sizes ? filter->sizes : filter->full ? all : some;
+    struct run run = {.world = world, .filter = filter, .outcome = outcome};
+
+    memset(outcome, 0, sizeof(*outcome));
+    run.teams = calloc(world->count, sizeof(vbn_team_t *));
+    for (; *sizes; sizes++) {
+        run.size = *sizes;
+        if (run.size > world->size)
+            continue;
+        for (int coll = 0; coll < VBN_COLL_COUNT && !outcome->failed; coll++)
+            if (!filter->coll || strcmp(filter->coll, vbn_coll_name((enum vbn_coll)coll)) == 0)
+                run_coll(&run, (enum vbn_coll)coll);
+    }
+    free(run.teams);
+}
