@@ -146,28 +146,46 @@ static size_t turned_len(const struct vbn_call *call, uint32_t from, uint32_t to
     return vbn_turned_off(call, to) - vbn_turned_off(call, from);
 }
 
+/* What comes in all rounds together, and in the round with most: unequal blocks come in any mix. */
+static size_t all_that_comes(const struct vbn_call *call, const struct vbn_circulant *graph,
+                             size_t *most)
+{
+    size_t all = 0;
+
+    *most = 0;
+    for (unsigned k = 0; k < graph->q; k++) {
+        size_t len = turned_len(call, 0, graph->skip[k + 1] - graph->skip[k]);
+
+        all += len;
+        *most = len > *most ? len : *most;
+    }
+    return all;
+}
+
 void vbn_circulant_reduce_scatter(struct vbn_sched *sched, const struct vbn_call *call,
                                   struct vbn_at vector, size_t step)
 {
     struct vbn_circulant graph;
-    size_t total = vbn_packed_off(call, call->size);
-    struct vbn_at got = vbn_sched_tmp(sched, total);
-    bool early = vbn_is_early(total);
-    size_t at = 0;
+    struct vbn_at got;
+    size_t all, most;
+    bool early;
 
     vbn_circulant(call->size, &graph);
+    all = all_that_comes(call, &graph, &most);
+    early = vbn_is_early(all);
+    got = vbn_sched_tmp(sched, early ? all : most);
     for (unsigned k = graph.q; k-- > 0; step++) {
         uint32_t skip = graph.skip[k], next = graph.skip[k + 1];
         size_t len = turned_len(call, 0, next - skip);
-        struct vbn_at in = vbn_at_plus(got, early ? at : 0);
 
-        vbn_sched_recv(sched, vbn_behind(call->rank, skip, call->size), in, len, step, early);
+        vbn_sched_recv(sched, vbn_behind(call->rank, skip, call->size), got, len, step, early);
         vbn_sched_send(sched, vbn_ahead(call->rank, skip, call->size),
                        vbn_at_plus(vector, vbn_turned_off(call, skip)),
                        turned_len(call, skip, next), step);
-        vbn_sched_reduce(sched, vector, in, len);
+        vbn_sched_reduce(sched, vector, got, len);
         vbn_sched_end(sched);
-        at += len;
+        if (early)
+            got = vbn_at_plus(got, len);
     }
 }
 

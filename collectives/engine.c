@@ -244,8 +244,8 @@ static void end(vbn_coll_req_t *req)
 }
 
 /*
- * Where the transport has no room now, the rest is posted later: but by and by all of them, whatever
- * round it is, for their senders may be what this round waits for.
+ * Where the transport has no room now, the rest is posted later: but by and by all of them,
+ * whatever round it is, for their senders may be what this round waits for.
  */
 static void post_early(vbn_coll_req_t *req)
 {

@@ -37,10 +37,11 @@ struct vbn_port {
     struct loop *loop;
     uint32_t rank;
     bool dead;
+    size_t incoming; /* on all links */
     vbn_peer_t **peers;
-    struct nodes posted, over;   /* receives; what is over and has not been told */
-    struct messages unexpected;  /* in the order they came */
-    struct messages *link;       /* to this port, by sender */
+    struct nodes posted, over;  /* receives; what is over and has not been told */
+    struct messages unexpected; /* in the order they came */
+    struct messages *link;      /* to this port, by sender */
 };
 
 struct loop {
@@ -117,8 +118,7 @@ static bool fits(const struct node *node, const struct message *m)
     return node->peer->there == m->from && (node->tag & node->mask) == (m->tag & node->mask);
 }
 
-static int loop_send(vbn_peer_t *peer, const void *buf, size_t len, uint64_t tag,
-                     struct vbn_op *op)
+static int loop_send(vbn_peer_t *peer, const void *buf, size_t len, uint64_t tag, struct vbn_op *op)
 {
     struct loop *loop = peer->loop;
     struct message *m;
@@ -137,6 +137,7 @@ static int loop_send(vbn_peer_t *peer, const void *buf, size_t len, uint64_t tag
         m->len--;
     node = take_op(op, peer, buf, len, tag);
     TAILQ_INSERT_TAIL(&loop->ports[peer->there].link[peer->here], m, entry);
+    loop->ports[peer->there].incoming++;
     if (len > loop->opts.eager_limit) {
         m->owner = node;
         return VBN_PENDING;
@@ -160,11 +161,11 @@ static int loop_recv(vbn_port_t *port, vbn_peer_t *peer, void *buf, size_t len, 
         return VBN_ERR_AGAIN;
     node = take_op(op, peer, buf, len, tag);
     node->mask = mask;
-    TAILQ_FOREACH (m, &port->unexpected, entry)
-        if (fits(node, m)) {
-            TAILQ_REMOVE(&port->unexpected, m, entry);
-            return match(port, node, m, true);
-        }
+    TAILQ_FOREACH(m, &port->unexpected, entry)
+    if (fits(node, m)) {
+        TAILQ_REMOVE(&port->unexpected, m, entry);
+        return match(port, node, m, true);
+    }
     TAILQ_INSERT_TAIL(&port->posted, node, entry);
     return VBN_PENDING;
 }
@@ -173,12 +174,12 @@ static int loop_cancel(vbn_port_t *port, struct vbn_op *op)
 {
     struct node *node;
 
-    TAILQ_FOREACH (node, &port->posted, entry)
-        if (node->op == op) {
-            TAILQ_REMOVE(&port->posted, node, entry);
-            finish(port, node, VBN_ERR_CANCELED, false);
-            return VBN_OK;
-        }
+    TAILQ_FOREACH(node, &port->posted, entry)
+    if (node->op == op) {
+        TAILQ_REMOVE(&port->posted, node, entry);
+        finish(port, node, VBN_ERR_CANCELED, false);
+        return VBN_OK;
+    }
     return VBN_ERR_AGAIN;
 }
 
@@ -186,12 +187,12 @@ static void arrive(vbn_port_t *port, struct message *m)
 {
     struct node *node;
 
-    TAILQ_FOREACH (node, &port->posted, entry)
-        if (fits(node, m)) {
-            TAILQ_REMOVE(&port->posted, node, entry);
-            match(port, node, m, false);
-            return;
-        }
+    TAILQ_FOREACH(node, &port->posted, entry)
+    if (fits(node, m)) {
+        TAILQ_REMOVE(&port->posted, node, entry);
+        match(port, node, m, false);
+        return;
+    }
     TAILQ_INSERT_TAIL(&port->unexpected, m, entry);
 }
 
@@ -200,13 +201,14 @@ static int deliver(vbn_port_t *port)
     uint32_t n = port->loop->opts.ports, start = (uint32_t)(draw(port->loop) % n);
     int done = 0;
 
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n && port->incoming; i++) {
         struct messages *link = &port->link[(start + i) % n];
         struct message *m = TAILQ_FIRST(link);
 
         if (!m || (port->loop->opts.late && !one_in(port->loop, port->loop->opts.late)))
             continue;
         TAILQ_REMOVE(link, m, entry);
+        port->incoming--;
         arrive(port, m);
         done++;
     }
@@ -302,10 +304,10 @@ size_t loop_destroy(struct loop *loop)
         vbn_port_t *port = &loop->ports[i];
         struct node *node;
 
-        TAILQ_FOREACH (node, &port->posted, entry)
-            left++;
-        TAILQ_FOREACH (node, &port->over, entry)
-            left++;
+        TAILQ_FOREACH(node, &port->posted, entry)
+        left++;
+        TAILQ_FOREACH(node, &port->over, entry)
+        left++;
         left += drop_all(&port->unexpected);
         for (uint32_t k = 0; k < loop->opts.ports; k++) {
             left += drop_all(&port->link[k]);
@@ -345,6 +347,7 @@ static void lose(vbn_port_t *port, uint32_t rank)
     for (m = TAILQ_FIRST(&port->link[rank]); m; m = after) {
         after = TAILQ_NEXT(m, entry);
         TAILQ_REMOVE(&port->link[rank], m, entry);
+        port->incoming--;
         if (m->owner)
             finish(&port->loop->ports[m->from], m->owner, VBN_ERR_PEER_LOST, false);
         drop(m);

@@ -12,10 +12,10 @@
 struct loop_options {
     uint32_t ports;
     uint64_t seed;
-    size_t eager_limit;   /* bytes: longer messages wait for their receive */
-    size_t max_send;      /* 0: any */
-    unsigned again;       /* one call in so many is VBN_ERR_AGAIN; 0: none */
-    unsigned late;        /* one look at a link in so many delivers something; 0: all do */
+    size_t eager_limit;    /* bytes: longer messages wait for their receive */
+    size_t max_send;       /* 0: any */
+    unsigned again;        /* one call in so many is VBN_ERR_AGAIN; 0: none */
+    unsigned late;         /* one look at a link in so many delivers something; 0: all do */
     uint64_t wrong_length; /* the message of this number, from 1, is cut by a byte; 0: none */
 };
 

@@ -12,7 +12,7 @@ struct run {
     const struct coll_world *world;
     const struct coll_filter *filter;
     struct coll_outcome *outcome;
-    const char *rule; /* what the teams were told */
+    const char *rule;    /* what the teams were told */
     uint32_t size, here; /* ranks of the teams; how many of them are in this process */
     uint32_t next_id;
     vbn_team_t **teams;
@@ -126,8 +126,8 @@ static bool run_flavours(struct run *run, enum vbn_coll coll)
     for (int f = 0; f < FLAVOURS; f++) {
         struct coll_case c = {.coll = coll, .flavour = (enum flavour)f, .size = run->size};
 
-        if (coll_reduces(coll) ? !flavour_reduces(c.flavour) : f != FLAVOUR_BYTES &&
-                                                                   f != FLAVOUR_BYTES3)
+        if (coll_reduces(coll) ? !flavour_reduces(c.flavour)
+                               : f != FLAVOUR_BYTES && f != FLAVOUR_BYTES3)
             continue;
         if (!run->filter->full && f > FLAVOUR_BYTES)
             continue;
@@ -197,8 +197,8 @@ static void run_coll(struct run *run, enum vbn_coll coll)
             if (k) { /* a rule that is refused: the algorithm has no parameter */
                 vbn_team_t *team;
 
-                if (run->world->team_create(run->world->arg, run->world->first, run->world->size,
-                                            0, &opts, &team) != VBN_OK)
+                if (run->world->team_create(run->world->arg, run->world->first, run->world->size, 0,
+                                            &opts, &team) != VBN_OK)
                     break;
                 vbn_team_destroy(team);
             }

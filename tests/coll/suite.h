@@ -22,8 +22,8 @@ struct coll_world {
 };
 
 struct coll_filter {
-    bool full;        /* the whole matrix rather than a part of it */
-    const char *coll; /* NULL: all operations */
+    bool full;             /* the whole matrix rather than a part of it */
+    const char *coll;      /* NULL: all operations */
     const uint32_t *sizes; /* NULL: those of the matrix; 0 at the end */
 };
 

@@ -380,7 +380,7 @@ static const char *check_result(const struct part *part, const struct coll_case 
     if (c->coll == VBN_COLL_REDUCE_SCATTER)
         count = part->args.recvcounts[rank];
     return memcmp(part->recv + GUARD, part->recv_want + GUARD, count * elem) ? "a wrong result"
-                                                                            : NULL;
+                                                                             : NULL;
 }
 
 const char *part_check(const struct part *part, const struct coll_case *c, uint32_t rank)
