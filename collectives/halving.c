@@ -70,15 +70,26 @@ void vbn_halving_unfold(struct vbn_sched *sched, const struct vbn_call *call,
     vbn_sched_end(sched);
 }
 
+/* What comes in all rounds together: more than the vector where it is short of elements. */
+static size_t all_that_comes(const struct vbn_call *call, const struct vbn_halving *h)
+{
+    size_t all = 0;
+
+    for (uint32_t mask = h->fold.pow2 / 2; mask; mask /= 2)
+        all += vbn_halving_len(call, h, h->n & ~(mask - 1), mask);
+    return all;
+}
+
 /* Of the range of parts that is still whole here, the half with the own part is kept. */
 void vbn_halving_reduce_scatter(struct vbn_sched *sched, const struct vbn_call *call,
                                 const struct vbn_halving *h)
 {
-    struct vbn_at got = vbn_sched_tmp(sched, call->count * call->elem);
     size_t step = STEP_HALVE;
+    struct vbn_at got;
 
     if (!h->survives)
         return;
+    got = vbn_sched_tmp(sched, all_that_comes(call, h));
     for (uint32_t mask = h->fold.pow2 / 2; mask; mask /= 2, step++) {
         uint32_t keep = h->n & ~(mask - 1), give = keep ^ mask;
         size_t len = vbn_halving_len(call, h, keep, mask);

@@ -138,7 +138,8 @@ static bool run_flavours(struct run *run, enum vbn_coll coll)
         }
     }
     if (run->size == 5 && coll != VBN_COLL_BARRIER) { /* and a large one */
-        struct coll_case c = {.coll = coll, .size = run->size, .count = (size_t)1 << 18};
+        struct coll_case c = {
+            .coll = coll, .size = run->size, .count = (size_t)1 << (run->filter->full ? 18 : 14)};
 
         c.flavour = coll_reduces(coll) ? FLAVOUR_INT32_SUM : FLAVOUR_BYTES;
         return run_roots(run, c);

@@ -1,0 +1,798 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Teams and requests: what is refused, rules, many at once, what goes wrong and how it is told. */
+#include "coll_unit.h"
+#include "loop.h"
+#include "verbena_coll.h"
+
+#define RANKS 6u
+
+struct fixture {
+    struct loop *loop;
+    vbn_team_t *team[RANKS];
+    struct vbn_error err;
+    uint64_t now_ns;
+    unsigned lines; /* logged */
+    char line[700];
+};
+
+static void keep_line(void *arg, enum vbn_log_level level, const char *text)
+{
+    struct fixture *f = arg;
+
+    (void)level;
+    f->lines++;
+    snprintf(f->line, sizeof(f->line), "%s", text);
+}
+
+static uint64_t fixture_clock(void *arg)
+{
+    struct fixture *f = arg;
+
+    return f->now_ns += 1000000000; /* a second a look */
+}
+
+static struct vbn_team_options options(struct fixture *f)
+{
+    struct vbn_team_options opts;
+
+    vbn_team_options_init(&opts, sizeof(opts));
+    opts.callback_arg = f;
+    opts.log = keep_line;
+    opts.clock_ns = fixture_clock;
+    return opts;
+}
+
+static void open_loop(struct fixture *f, const struct loop_options *opts)
+{
+    struct loop_options all = *opts;
+
+    memset(f, 0, sizeof(*f));
+    all.ports = RANKS;
+    all.seed = all.seed ? all.seed : 7;
+    f->loop = loop_create(&all);
+}
+
+static void open_teams(struct fixture *f, uint32_t size, uint32_t id,
+                       const struct vbn_team_options *opts)
+{
+    for (uint32_t r = 0; r < size; r++)
+        if (vbn_team_create(loop_table(), loop_port(f->loop, r), loop_peers(f->loop, r), size, r,
+                            id, opts, &f->team[r], &f->err) != VBN_OK)
+            fail_msg("%s", f->err.text);
+}
+
+static void open_all(struct fixture *f, const struct loop_options *loop, uint32_t size,
+                     const char *rules)
+{
+    struct vbn_team_options opts;
+
+    open_loop(f, loop);
+    opts = options(f);
+    opts.rules = rules;
+    open_teams(f, size, 3, &opts);
+}
+
+static void close_teams(struct fixture *f)
+{
+    for (uint32_t r = 0; r < RANKS; r++)
+        if (f->team[r])
+            assert_int_equal(vbn_team_destroy(f->team[r]), VBN_OK);
+    memset(f->team, 0, sizeof(f->team));
+}
+
+static void close_all(struct fixture *f)
+{
+    close_teams(f);
+    assert_int_equal(loop_destroy(f->loop), 0);
+}
+
+static void poll_all(struct fixture *f)
+{
+    for (uint32_t r = 0; r < RANKS; r++)
+        loop_table()->progress(loop_port(f->loop, r));
+}
+
+/* Until all are over; what each ended with in STATUS. NULL requests are left out. */
+static void finish(struct fixture *f, vbn_coll_req_t **reqs, size_t n, int *status)
+{
+    size_t left = 0;
+
+    for (size_t i = 0; i < n; i++)
+        left += reqs[i] != NULL;
+    for (unsigned turn = 0; left; turn++) {
+        assert_true(turn < 1000000);
+        poll_all(f);
+        for (size_t i = 0; i < n; i++) {
+            if (!reqs[i])
+                continue;
+            status[i] = vbn_coll_test(reqs[i]);
+            if (status[i] != VBN_PENDING) {
+                reqs[i] = NULL;
+                left--;
+            }
+        }
+    }
+}
+
+static struct vbn_coll_args sum_args(const int32_t *in, int32_t *out, size_t count)
+{
+    struct vbn_coll_args args = {.size = sizeof(args),
+                                 .coll = VBN_COLL_ALLREDUCE,
+                                 .sendbuf = in,
+                                 .recvbuf = out,
+                                 .count = count,
+                                 .dtype = VBN_INT32,
+                                 .op = VBN_SUM};
+
+    return args;
+}
+
+/* --- what is refused ------------------------------------------------------------------------- */
+
+static void refused(struct fixture *f, const struct vbn_coll_args *args, const char *word)
+{
+    vbn_coll_req_t *req = NULL;
+
+    f->err.text[0] = '\0';
+    assert_int_equal(vbn_coll_init(f->team[0], args, &req, &f->err), VBN_ERR_INVALID);
+    assert_null(req);
+    if (!strstr(f->err.text, word))
+        fail_msg("\"%s\" does not say \"%s\"", f->err.text, word);
+}
+
+static void bad_calls_are_refused(void **state)
+{
+    struct loop_options loop = {.eager_limit = SIZE_MAX};
+    struct vbn_user_op no_function = {0};
+    int32_t in[8] = {0}, out[8] = {0};
+    size_t counts[RANKS + 1] = {1, 2, 1, 1, 1, 1, 1}, huge[RANKS] = {1, SIZE_MAX / 2, 1, 1, 1, 1};
+    struct vbn_coll_args good = sum_args(in, out, 1), bad;
+    struct fixture f;
+
+    (void)state;
+    open_all(&f, &loop, RANKS, NULL);
+    assert_int_equal(vbn_coll_init(f.team[0], NULL, NULL, NULL), VBN_ERR_INVALID);
+    assert_int_equal(vbn_coll_init(NULL, &good, NULL, NULL), VBN_ERR_INVALID);
+    bad = good, bad.size = 1, refused(&f, &bad, "size");
+    bad = good, bad.coll = (enum vbn_coll)99, refused(&f, &bad, "no collective number 99");
+    bad = good, bad.coll = VBN_COLL_BCAST, bad.root = RANKS, refused(&f, &bad, "root 6 of 6");
+    bad = good, bad.dtype = (enum vbn_dtype)99, refused(&f, &bad, "type");
+    bad = good, bad.dtype = VBN_FLOAT, bad.op = VBN_BAND,
+    refused(&f, &bad, "band for elements of float");
+    bad = good, bad.op = (enum vbn_op_kind)99, refused(&f, &bad, "operation");
+    bad = good, bad.user_op = &no_function, refused(&f, &bad, "function");
+    bad = good, bad.count = (size_t)-1, refused(&f, &bad, "negative");
+    bad = good, bad.sendbuf = NULL, refused(&f, &bad, "sendbuf is NULL");
+    bad = good, bad.recvbuf = NULL, refused(&f, &bad, "recvbuf is NULL");
+    bad = good, bad.recvbuf = VBN_IN_PLACE, refused(&f, &bad, "in place");
+    bad = good, bad.recvbuf = in, refused(&f, &bad, "VBN_IN_PLACE");
+    bad = good, bad.coll = VBN_COLL_ALLGATHER, bad.count = SIZE_MAX / 16;
+    refused(&f, &bad, "negative");
+    bad = good, bad.coll = VBN_COLL_GATHER, bad.root = 1, bad.sendbuf = VBN_IN_PLACE;
+    refused(&f, &bad, "in place");
+    bad = good, bad.coll = VBN_COLL_ALLGATHERV, refused(&f, &bad, "counts is NULL");
+    bad.recvcounts = huge, refused(&f, &bad, "larger than memory");
+    bad.recvcounts = counts, bad.count = 2, refused(&f, &bad, "own entry");
+    bad = good, bad.coll = VBN_COLL_ALLTOALLV, bad.recvcounts = counts, bad.sendcounts = counts + 1;
+    refused(&f, &bad, "sends itself");
+    assert_int_equal(vbn_allreduce(f.team[0], in, out, 1, VBN_DOUBLE_COMPLEX, VBN_MAX),
+                     VBN_ERR_INVALID);
+    assert_non_null(strstr(vbn_team_error(f.team[0]), "max"));
+    assert_int_equal(loop_messages(f.loop), 0);
+    close_all(&f);
+}
+
+static void bad_teams_are_refused(void **state)
+{
+    struct loop_options loop = {.eager_limit = SIZE_MAX};
+    const struct vbn_transport *tr = loop_table();
+    struct vbn_transport old = *tr;
+    const uint32_t twice[] = {0, 1, 1}, others[] = {1, 2}, beyond[] = {0, 6};
+    vbn_team_t *team = NULL;
+    struct fixture f;
+    vbn_port_t *port;
+    vbn_peer_t *const *peers;
+
+    (void)state;
+    open_all(&f, &loop, RANKS, NULL);
+    port = loop_port(f.loop, 0);
+    peers = loop_peers(f.loop, 0);
+    old.abi = 0x00020000;
+#define REFUSED(call) assert_int_equal(call, VBN_ERR_INVALID)
+    REFUSED(vbn_team_create(NULL, port, peers, 2, 0, 0, NULL, &team, NULL));
+    REFUSED(vbn_team_create(&old, port, peers, 2, 0, 0, NULL, &team, NULL));
+    REFUSED(vbn_team_create(tr, NULL, peers, 2, 0, 0, NULL, &team, NULL));
+    REFUSED(vbn_team_create(tr, port, NULL, 2, 0, 0, NULL, &team, NULL));
+    REFUSED(vbn_team_create(tr, port, peers, 0, 0, 0, NULL, &team, NULL));
+    REFUSED(vbn_team_create(tr, port, peers, 2, 2, 0, NULL, &team, NULL));
+    REFUSED(vbn_team_create(tr, port, peers, 2, 0, 4096, NULL, &team, NULL));
+    REFUSED(vbn_team_create(tr, port, peers, 2, 0, 0, NULL, NULL, NULL));
+    REFUSED(vbn_team_create(tr, port, peers, 2, 1, 0, NULL, &team, &f.err)); /* peer 0 is NULL */
+    assert_non_null(strstr(f.err.text, "rank 0 has no peer"));
+    REFUSED(vbn_team_split(f.team[0], twice, 3, 9, &team, &f.err));
+    REFUSED(vbn_team_split(f.team[0], others, 2, 9, &team, &f.err));
+    REFUSED(vbn_team_split(f.team[0], beyond, 2, 9, &team, &f.err));
+    REFUSED(vbn_team_split(f.team[0], twice, 0, 9, &team, &f.err));
+    REFUSED(vbn_team_destroy(NULL));
+    assert_null(team);
+    close_all(&f);
+}
+
+/* --- rules ----------------------------------------------------------------------------------- */
+
+static void rule_refused(struct fixture *f, const char *rule, const char *word)
+{
+    struct vbn_team_options opts = options(f);
+    vbn_team_t *team;
+
+    opts.rules = rule;
+    assert_int_equal(vbn_team_create(loop_table(), loop_port(f->loop, 0), loop_peers(f->loop, 0), 2,
+                                     0, 1, &opts, &team, &f->err),
+                     VBN_ERR_INVALID);
+    if (!strstr(f->err.text, word))
+        fail_msg("\"%s\" does not say \"%s\"", f->err.text, word);
+}
+
+static void wrong_rules_name_the_right_ones(void **state)
+{
+    struct loop_options loop = {.eager_limit = SIZE_MAX};
+    struct fixture f;
+
+    (void)state;
+    open_loop(&f, &loop);
+    rule_refused(&f, "allreduce", "no \"=\"");
+    rule_refused(&f, "bcats=chain", "reduce_scatter_block allgather");
+    rule_refused(&f, "allreduce=rign", "recursive_doubling circulant rabenseifner ring");
+    rule_refused(&f, "allreduce=ring/5", "no parameter");
+    rule_refused(&f, "bcast=knomial/1", "radix");
+    rule_refused(&f, "bcast=chain/0", "segment");
+    rule_refused(&f, "bcast=chain/x", "not a number");
+    rule_refused(&f, "bcast=chain:5-x", "range of bytes");
+    rule_refused(&f, "bcast=chain:9-5", "range of bytes");
+    rule_refused(&f, "bcast=chain:", "range of bytes");
+    rule_refused(&f, "bcast=chain:99999999999999999999", "range of bytes");
+    rule_refused(&f, "bcast=chain:99999999999g-", "range of bytes");
+    rule_refused(&f, "bcast=chain@2-4-8", "range of ranks");
+    assert_int_equal(loop_destroy(f.loop), 0);
+}
+
+static const char *chosen(struct fixture *f, size_t count)
+{
+    int32_t in[1], out[1];
+    struct vbn_coll_args args = sum_args(in, out, count);
+    const char *name;
+    vbn_coll_req_t *req;
+
+    assert_int_equal(vbn_coll_init(f->team[0], &args, &req, NULL), VBN_OK);
+    name = vbn_coll_chosen(req);
+    vbn_coll_free(req);
+    return name;
+}
+
+static void the_first_rule_that_fits_is_taken(void **state)
+{
+    struct loop_options loop = {.eager_limit = SIZE_MAX};
+    struct fixture f;
+
+    (void)state;
+    open_all(&f, &loop, RANKS,
+             "bcast=chain, allreduce=circulant@7-;allreduce=ring:4-8 allreduce=rabenseifner:-1k"
+             " # the rest\n allreduce=ring:1m-");
+    assert_string_equal(chosen(&f, 0), "rabenseifner");
+    assert_string_equal(chosen(&f, 1), "ring");
+    assert_string_equal(chosen(&f, 2), "ring");
+    assert_string_equal(chosen(&f, 3), "rabenseifner");
+    assert_string_equal(chosen(&f, 256), "rabenseifner");
+    assert_string_equal(chosen(&f, 1 << 18), "ring");
+    close_teams(&f);
+    open_teams(&f, RANKS, 3, NULL); /* by the model */
+    assert_string_equal(chosen(&f, 2), "recursive_doubling");
+    assert_string_equal(chosen(&f, 1 << 18), "circulant");
+    close_all(&f);
+}
+
+static void rules_come_from_a_file(void **state)
+{
+    char path[] = "/tmp/vbn-rules-XXXXXX";
+    struct loop_options loop = {.eager_limit = SIZE_MAX};
+    struct vbn_team_options opts;
+    int fd = mkstemp(path);
+    FILE *file = fdopen(fd, "w");
+    struct fixture f;
+
+    (void)state;
+    fputs("# measured\nallreduce=ring:0-100 # small\nallreduce=circulant\n", file);
+    fclose(file);
+    open_loop(&f, &loop);
+    opts = options(&f);
+    opts.rules_file = path;
+    open_teams(&f, RANKS, 1, &opts);
+    assert_string_equal(chosen(&f, 25), "ring");
+    assert_string_equal(chosen(&f, 26), "circulant");
+    remove(path);
+    close_teams(&f);
+    assert_int_equal(vbn_team_create(loop_table(), loop_port(f.loop, 0), loop_peers(f.loop, 0), 2,
+                                     0, 1, &opts, &f.team[0], &f.err),
+                     VBN_ERR_INVALID);
+    assert_non_null(strstr(f.err.text, path));
+    close_all(&f);
+}
+
+/* --- many, again and again -------------------------------------------------------------------- */
+
+static void persistent_requests_start_in_any_order(void **state)
+{
+    struct loop_options loop = {.eager_limit = 16, .late = 2};
+    int32_t in[RANKS][3][100], out[RANKS][3][100];
+    vbn_coll_req_t *reqs[3][RANKS], *going[3 * RANKS];
+    int status[3 * RANKS];
+    struct fixture f;
+
+    (void)state;
+    open_all(&f, &loop, RANKS, NULL);
+    for (uint32_t k = 0; k < 3; k++)
+        for (uint32_t r = 0; r < RANKS; r++) {
+            struct vbn_coll_args args = sum_args(in[r][k], out[r][k], 1 + 49 * k);
+
+            assert_int_equal(vbn_coll_init(f.team[r], &args, &reqs[k][r], NULL), VBN_OK);
+            assert_int_equal(vbn_coll_test(reqs[k][r]), VBN_OK);
+        }
+    for (int32_t turn = 0; turn < 20; turn++) {
+        for (uint32_t i = 0; i < 3 * RANKS; i++) {
+            uint32_t r = i % RANKS, k = (i / RANKS + r) % 3;
+
+            for (uint32_t e = 0; e < 100; e++)
+                in[r][k][e] = (int32_t)(r * 1000 + k * 100 + e) + turn;
+            assert_int_equal(vbn_coll_start(reqs[k][r]), VBN_OK);
+            going[i] = reqs[k][r];
+        }
+        finish(&f, going, 3 * RANKS, status);
+        for (uint32_t r = 0; r < RANKS; r++)
+            for (uint32_t k = 0; k < 3; k++)
+                for (uint32_t e = 0; e < 1 + 49 * k; e++)
+                    assert_int_equal(out[r][k][e], 15000 + 6 * ((int32_t)(k * 100 + e) + turn));
+    }
+    assert_int_equal(vbn_team_destroy(f.team[0]), VBN_ERR_AGAIN);
+    for (uint32_t k = 0; k < 3; k++)
+        for (uint32_t r = 0; r < RANKS; r++)
+            vbn_coll_free(reqs[k][r]);
+    close_all(&f);
+}
+
+static void a_request_freed_under_way_goes_on(void **state)
+{
+    struct loop_options loop = {.eager_limit = 0};
+    vbn_coll_req_t *reqs[RANKS], *rest[RANKS];
+    int32_t in[RANKS], out[RANKS];
+    struct fixture f;
+    int status[RANKS];
+
+    (void)state;
+    open_all(&f, &loop, RANKS, NULL);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        struct vbn_coll_args args = sum_args(&in[r], &out[r], 1);
+
+        in[r] = 1;
+        assert_int_equal(vbn_coll_init(f.team[r], &args, &reqs[r], NULL), VBN_OK);
+        assert_int_equal(vbn_coll_start(reqs[r]), VBN_OK);
+        assert_int_equal(vbn_coll_start(reqs[r]), VBN_ERR_INVALID);
+    }
+    vbn_coll_free(reqs[2]);
+    vbn_coll_free(NULL);
+    reqs[2] = NULL;
+    assert_int_equal(vbn_team_destroy(f.team[2]), VBN_ERR_AGAIN);
+    for (unsigned turn = 0; vbn_coll_progress(f.team[2]) && turn < 10000; turn++) {
+        poll_all(&f);
+        for (uint32_t r = 0; r < RANKS; r++)
+            vbn_coll_progress(f.team[r]);
+    }
+    assert_int_equal(out[2], RANKS);
+    memcpy(rest, reqs, sizeof(rest));
+    finish(&f, reqs, RANKS, status);
+    for (uint32_t r = 0; r < RANKS; r++)
+        vbn_coll_free(rest[r]);
+    close_all(&f);
+}
+
+/* Two teams and two sub-teams, eight operations on each at a time. */
+static void many_teams_and_operations_at_once(void **state)
+{
+    static const uint32_t odd[] = {5, 1, 3}, even[] = {0, 2, 4};
+    struct loop_options loop = {.eager_limit = 32, .late = 3, .again = 4};
+    vbn_team_t *sub[RANKS], *other[RANKS];
+    vbn_coll_req_t *reqs[RANKS * 24];
+    int32_t in[RANKS * 24][20], out[RANKS * 24][20];
+    int status[RANKS * 24];
+    struct fixture f;
+
+    (void)state;
+    open_loop(&f, &loop);
+    open_teams(&f, RANKS, 1, NULL);
+    memcpy(other, f.team, sizeof(other));
+    open_teams(&f, RANKS, 2, NULL);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        assert_int_equal(vbn_team_split(f.team[r], r % 2 ? odd : even, 3, 4 + r % 2, &sub[r], NULL),
+                         VBN_OK);
+        assert_int_equal(vbn_team_size(sub[r]), 3);
+        assert_int_equal((r % 2 ? odd : even)[vbn_team_rank(sub[r])], r);
+    }
+    for (uint32_t i = 0; i < RANKS * 24; i++) {
+        uint32_t r = i % RANKS, k = i / RANKS;
+        vbn_team_t *team = k % 3 == 0 ? other[r] : k % 3 == 1 ? f.team[r] : sub[r];
+        struct vbn_coll_args args = sum_args(in[i], out[i], 20);
+
+        if (k % 2) {
+            args.coll = VBN_COLL_ALLGATHER;
+            args.count = 3;
+        }
+        for (int e = 0; e < 20; e++)
+            in[i][e] = (int32_t)(r * 100 + k * 10) + e;
+        assert_int_equal(vbn_coll_istart(team, &args, &reqs[i], NULL), VBN_OK);
+    }
+    finish(&f, reqs, RANKS * 24, status);
+    for (uint32_t i = 0; i < RANKS * 24; i++) {
+        int32_t r = (int32_t)(i % RANKS), k = (int32_t)(i / RANKS), n = k % 3 == 2 ? 3 : 6;
+        int32_t ranks = n == 6 ? 1500 : r % 2 ? 900 : 600; /* their sum, times 100 */
+        int32_t first = n == 6 ? 0 : r % 2 ? 5 : 0;
+
+        assert_int_equal(status[i], VBN_OK);
+        if (k % 2)
+            assert_int_equal(out[i][1], first * 100 + k * 10 + 1);
+        else
+            assert_int_equal(out[i][19], ranks + n * (k * 10 + 19));
+    }
+    for (uint32_t r = 0; r < RANKS; r++) {
+        assert_int_equal(vbn_team_destroy(sub[r]), VBN_OK);
+        assert_int_equal(vbn_team_destroy(other[r]), VBN_OK);
+    }
+    close_all(&f);
+}
+
+/* More operations than there are numbers for. */
+static void numbers_wrap(void **state)
+{
+    struct loop_options loop = {.eager_limit = SIZE_MAX};
+    struct fixture f;
+
+    (void)state;
+    open_all(&f, &loop, 2, NULL);
+    for (int32_t i = 0; i < 70000; i++) {
+        int32_t in[2] = {i, 1}, out[2];
+        vbn_coll_req_t *reqs[2];
+        int status[2];
+
+        for (int r = 0; r < 2; r++) {
+            struct vbn_coll_args args = sum_args(&in[r], &out[r], 1);
+
+            assert_int_equal(vbn_coll_istart(f.team[r], &args, &reqs[r], NULL), VBN_OK);
+        }
+        finish(&f, reqs, 2, status);
+        assert_int_equal(out[0], i + 1);
+        assert_int_equal(out[1], i + 1);
+    }
+    close_all(&f);
+}
+
+/* One that is alive keeps its number: others do not come near it again. */
+static void a_number_is_not_given_twice(void **state)
+{
+    struct loop_options loop = {.eager_limit = SIZE_MAX};
+    struct vbn_coll_args args = {
+        .size = sizeof(args), .coll = VBN_COLL_BARRIER, .dtype = VBN_BYTES};
+    vbn_coll_req_t *first, *req;
+    struct fixture f;
+
+    (void)state;
+    open_all(&f, &loop, 1, NULL);
+    assert_int_equal(vbn_coll_init(f.team[0], &args, &first, NULL), VBN_OK);
+    for (int i = 1; i < 16384; i++) {
+        assert_int_equal(vbn_coll_init(f.team[0], &args, &req, NULL), VBN_OK);
+        vbn_coll_free(req);
+    }
+    assert_int_equal(vbn_coll_init(f.team[0], &args, &req, &f.err), VBN_ERR_AGAIN);
+    vbn_coll_free(first);
+    assert_int_equal(vbn_coll_init(f.team[0], &args, &req, NULL), VBN_OK);
+    vbn_coll_free(req);
+    close_all(&f);
+}
+
+/* Of two ranks the other has started everything before: each call finds its message. */
+static void blocking_calls(void **state)
+{
+    struct loop_options loop = {.eager_limit = SIZE_MAX};
+    static const size_t counts[] = {1, 1}, displs[] = {0, 1};
+    int32_t mine[2] = {1, 2}, theirs[2] = {10, 20}, got[2], other[2];
+    vbn_coll_req_t *reqs[VBN_COLL_COUNT];
+    int status[VBN_COLL_COUNT];
+    struct fixture f;
+
+    (void)state;
+    open_all(&f, &loop, 2, NULL);
+    for (int coll = 0; coll < VBN_COLL_COUNT; coll++) {
+        struct vbn_coll_args args = {.size = sizeof(args),
+                                     .coll = (enum vbn_coll)coll,
+                                     .root = 1,
+                                     .sendbuf = theirs,
+                                     .recvbuf = coll == VBN_COLL_BCAST ? theirs : other,
+                                     .count = 1,
+                                     .sendcounts = counts,
+                                     .recvcounts = counts,
+                                     .dtype = VBN_INT32,
+                                     .op = VBN_SUM};
+
+        assert_int_equal(vbn_coll_istart(f.team[1], &args, &reqs[coll], &f.err), VBN_OK);
+        for (int turn = 0; turn < 3; turn++) /* a rank after this one sends without it */
+            vbn_coll_progress(f.team[1]);
+    }
+#define GIVES(call, a)                                                                             \
+    do {                                                                                           \
+        got[0] = 0;                                                                                \
+        assert_int_equal(call, VBN_OK);                                                            \
+        assert_int_equal(got[0], a);                                                               \
+    } while (0)
+    GIVES(vbn_barrier(f.team[0]), 0);
+    GIVES(vbn_bcast(f.team[0], got, 1, VBN_INT32, 1), 10);
+    GIVES(vbn_reduce(f.team[0], mine, NULL, 1, VBN_INT32, VBN_SUM, 1), 0);
+    GIVES(vbn_allreduce(f.team[0], mine, got, 1, VBN_INT32, VBN_SUM), 11);
+    GIVES(vbn_reduce_scatter(f.team[0], mine, got, counts, VBN_INT32, VBN_SUM), 11);
+    GIVES(vbn_reduce_scatter_block(f.team[0], mine, got, 1, VBN_INT32, VBN_SUM), 11);
+    GIVES(vbn_allgather(f.team[0], mine, got, 1, VBN_INT32), 1);
+    GIVES(vbn_allgatherv(f.team[0], mine, 1, got, counts, displs, VBN_INT32), 1);
+    GIVES(vbn_gather(f.team[0], mine, NULL, 1, VBN_INT32, 1), 0);
+    GIVES(vbn_gatherv(f.team[0], mine, 1, NULL, NULL, NULL, VBN_INT32, 1), 0);
+    GIVES(vbn_scatter(f.team[0], NULL, got, 1, VBN_INT32, 1), 10);
+    GIVES(vbn_scatterv(f.team[0], NULL, NULL, NULL, got, 1, VBN_INT32, 1), 10);
+    GIVES(vbn_alltoall(f.team[0], mine, got, 1, VBN_INT32), 1);
+    GIVES(vbn_alltoallv(f.team[0], mine, counts, displs, got, counts, displs, VBN_INT32), 1);
+    GIVES(vbn_scan(f.team[0], mine, got, 1, VBN_INT32, VBN_SUM), 1);
+    GIVES(vbn_exscan(f.team[0], mine, NULL, 1, VBN_INT32, VBN_SUM), 0);
+    finish(&f, reqs, VBN_COLL_COUNT, status);
+    close_all(&f);
+}
+
+/* --- what goes wrong -------------------------------------------------------------------------- */
+
+/* A message of a wrong length: that rank says so, no rank hangs. */
+static void a_wrong_length_is_told(void **state)
+{
+    unsigned told = 0;
+
+    (void)state;
+    for (uint64_t nth = 1; nth <= 12; nth++) {
+        struct loop_options loop = {.eager_limit = nth % 2 ? 0 : SIZE_MAX, .wrong_length = nth};
+        int32_t in[RANKS][50] = {{0}}, out[RANKS][50];
+        vbn_coll_req_t *reqs[RANKS];
+        int status[RANKS], mismatches = 0;
+        struct fixture f;
+
+        open_all(&f, &loop, RANKS, "allreduce=ring");
+        for (uint32_t r = 0; r < RANKS; r++) {
+            struct vbn_coll_args args = sum_args(in[r], out[r], 50);
+
+            assert_int_equal(vbn_coll_istart(f.team[r], &args, &reqs[r], NULL), VBN_OK);
+        }
+        finish(&f, reqs, RANKS, status);
+        for (uint32_t r = 0; r < RANKS; r++) {
+            if (status[r] == VBN_OK)
+                continue;
+            assert_int_equal(status[r], VBN_ERR_MISMATCH);
+            assert_non_null(strstr(vbn_team_error(f.team[r]), "bytes where"));
+            mismatches++;
+        }
+        assert_int_equal(mismatches, 1);
+        told += (unsigned)mismatches;
+        close_all(&f);
+    }
+    assert_int_equal(told, 12);
+}
+
+static void counts_that_differ_are_told(void **state)
+{
+    struct loop_options loop = {.eager_limit = SIZE_MAX};
+    int32_t data[RANKS][10] = {{0}};
+    vbn_coll_req_t *reqs[RANKS];
+    int status[RANKS];
+    struct fixture f;
+
+    (void)state;
+    open_all(&f, &loop, RANKS, "bcast=knomial");
+    for (uint32_t r = 0; r < RANKS; r++) {
+        struct vbn_coll_args args = sum_args(NULL, data[r], r == 0 ? 10 : 5);
+
+        args.coll = VBN_COLL_BCAST;
+        assert_int_equal(vbn_coll_istart(f.team[r], &args, &reqs[r], NULL), VBN_OK);
+    }
+    finish(&f, reqs, RANKS, status);
+    assert_int_equal(status[0], VBN_OK);
+    assert_int_equal(status[1], VBN_ERR_MISMATCH);
+    assert_int_equal(data[1][5], 0);
+    close_all(&f);
+}
+
+/* A peer is lost while all wait for it: what needs it ends, and nothing stays with the transport.
+ */
+static void a_lost_peer_ends_what_needs_it(void **state)
+{
+    (void)state;
+    for (int eager = 0; eager < 2; eager++) {
+        struct loop_options loop = {.eager_limit = eager ? SIZE_MAX : 0};
+        int32_t in[RANKS][9] = {{0}}, out[RANKS][54];
+        vbn_coll_req_t *reqs[RANKS] = {NULL};
+        int status[RANKS];
+        struct fixture f;
+
+        open_all(&f, &loop, RANKS, "allgather=linear");
+        for (uint32_t r = 0; r < RANKS - 1; r++) {
+            struct vbn_coll_args args = sum_args(in[r], out[r], 9);
+
+            args.coll = VBN_COLL_ALLGATHER;
+            assert_int_equal(vbn_coll_istart(f.team[r], &args, &reqs[r], NULL), VBN_OK);
+        }
+        for (int i = 0; i < 100; i++)
+            poll_all(&f);
+        assert_int_equal(vbn_coll_test(reqs[0]), VBN_PENDING);
+        loop_kill(f.loop, RANKS - 1);
+        finish(&f, reqs, RANKS, status);
+        for (uint32_t r = 0; r < RANKS - 1; r++) {
+            assert_int_equal(status[r], VBN_ERR_PEER_LOST);
+            assert_non_null(strstr(vbn_team_error(f.team[r]), "rank 5"));
+        }
+        close_all(&f);
+    }
+}
+
+/* Starts calls that differ on all ranks; each must end with a text that has both WORDS. */
+static void disagree(const struct vbn_coll_args *most, const struct vbn_coll_args *one,
+                     uint32_t odd_one, const char *first, const char *second)
+{
+    struct loop_options loop = {.eager_limit = 64, .late = 2};
+    vbn_coll_req_t *reqs[RANKS];
+    int32_t in[RANKS][10] = {{0}}, out[RANKS][60];
+    int status[RANKS];
+    struct vbn_team_options opts;
+    struct fixture f;
+
+    open_loop(&f, &loop);
+    opts = options(&f);
+    opts.check = true;
+    open_teams(&f, RANKS, 3, &opts);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        struct vbn_coll_args args = r == odd_one ? *one : *most;
+
+        args.sendbuf = in[r];
+        args.recvbuf = out[r];
+        assert_int_equal(vbn_coll_istart(f.team[r], &args, &reqs[r], &f.err), VBN_OK);
+    }
+    finish(&f, reqs, RANKS, status);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        const char *text = vbn_team_error(f.team[r]);
+
+        assert_int_equal(status[r], VBN_ERR_MISMATCH);
+        if (!strstr(text, first) || !strstr(text, second))
+            fail_msg("rank %u: \"%s\" does not say \"%s\" and \"%s\"", r, text, first, second);
+    }
+    close_all(&f);
+}
+
+static void the_check_names_both_calls(void **state)
+{
+    struct vbn_coll_args sum = sum_args(NULL, NULL, 10), other;
+
+    (void)state;
+    for (uint32_t odd_one = 0; odd_one < RANKS; odd_one++) {
+        char who[40];
+
+        snprintf(who, sizeof(who), "rank %u calls bcast", odd_one);
+        other = sum, other.coll = VBN_COLL_BCAST;
+        disagree(&sum, &other, odd_one, who, "calls allreduce");
+    }
+    other = sum, other.count = 9;
+    disagree(&sum, &other, 3, "count 10,", "rank 3 calls allreduce (number 0, root 0, count 9,");
+    other = sum, other.op = VBN_MAX;
+    disagree(&sum, &other, 5, "operation sum", "operation max");
+    other = sum, other.dtype = VBN_FLOAT;
+    disagree(&sum, &other, 0, "type int32 of 4", "type float of 4");
+    sum.coll = other.coll = VBN_COLL_BCAST;
+    other.dtype = VBN_INT32, other.root = 2;
+    disagree(&sum, &other, 2, "root 0", "rank 2 calls bcast (number 0, root 2");
+}
+
+/* With the check on, what agrees goes on as without. */
+static void the_check_lets_pass_what_agrees(void **state)
+{
+    struct loop_options loop = {.eager_limit = 64, .late = 2};
+    vbn_coll_req_t *reqs[RANKS];
+    int32_t in[RANKS][10], out[RANKS][10];
+    int status[RANKS];
+    struct vbn_team_options opts;
+    struct fixture f;
+
+    (void)state;
+    open_loop(&f, &loop);
+    opts = options(&f);
+    opts.check = true;
+    open_teams(&f, RANKS, 3, &opts);
+    for (int32_t turn = 0; turn < 10; turn++) {
+        for (uint32_t r = 0; r < RANKS; r++) {
+            struct vbn_coll_args args = sum_args(in[r], out[r], 10);
+
+            for (int e = 0; e < 10; e++)
+                in[r][e] = (int32_t)r + turn + e;
+            assert_int_equal(vbn_coll_istart(f.team[r], &args, &reqs[r], NULL), VBN_OK);
+        }
+        finish(&f, reqs, RANKS, status);
+        for (uint32_t r = 0; r < RANKS; r++) {
+            assert_int_equal(status[r], VBN_OK);
+            assert_int_equal(out[r][9], 15 + 6 * (turn + 9));
+        }
+    }
+    close_all(&f);
+}
+
+/* Rank 0 waits for the others, whom a hook of the loop's lets begin late. */
+static vbn_team_t *late_team;
+static vbn_coll_req_t *late_req;
+static const struct vbn_coll_args *late_args;
+static unsigned late_after;
+
+static int late_progress(vbn_port_t *port)
+{
+    if (late_after && --late_after == 0)
+        assert_int_equal(vbn_coll_istart(late_team, late_args, &late_req, NULL), VBN_OK);
+    return loop_table()->progress(port);
+}
+
+static void a_stall_is_told_once(void **state)
+{
+    struct vbn_coll_args args = {.size = sizeof(args), .coll = VBN_COLL_BARRIER};
+    struct loop_options loop = {.eager_limit = SIZE_MAX};
+    struct vbn_transport slow = *loop_table();
+    struct vbn_team_options opts;
+    struct fixture f;
+    int status;
+
+    (void)state;
+    open_loop(&f, &loop);
+    opts = options(&f);
+    slow.progress = late_progress;
+    for (uint32_t r = 0; r < 2; r++)
+        assert_int_equal(vbn_team_create(&slow, loop_port(f.loop, r), loop_peers(f.loop, r), 2, r,
+                                         77, &opts, &f.team[r], NULL),
+                         VBN_OK);
+    late_team = f.team[1];
+    late_args = &args;
+    late_after = 100000;
+    assert_int_equal(vbn_barrier(f.team[0]), VBN_OK);
+    finish(&f, &late_req, 1, &status);
+    assert_int_equal(status, VBN_OK);
+    assert_int_equal(f.lines, 1);
+    assert_non_null(strstr(f.line, "barrier (dissemination) number 0 of team 77, rank 0 of 2"));
+    assert_non_null(strstr(f.line, "30000 ms; in round 1 it waits for a message from rank 1."));
+    assert_non_null(strstr(f.line, "`check`"));
+    close_all(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_calls_are_refused),
+        cmocka_unit_test(bad_teams_are_refused),
+        cmocka_unit_test(wrong_rules_name_the_right_ones),
+        cmocka_unit_test(the_first_rule_that_fits_is_taken),
+        cmocka_unit_test(rules_come_from_a_file),
+        cmocka_unit_test(persistent_requests_start_in_any_order),
+        cmocka_unit_test(a_request_freed_under_way_goes_on),
+        cmocka_unit_test(many_teams_and_operations_at_once),
+        cmocka_unit_test(numbers_wrap),
+        cmocka_unit_test(a_number_is_not_given_twice),
+        cmocka_unit_test(blocking_calls),
+        cmocka_unit_test(a_wrong_length_is_told),
+        cmocka_unit_test(counts_that_differ_are_told),
+        cmocka_unit_test(a_lost_peer_ends_what_needs_it),
+        cmocka_unit_test(the_check_names_both_calls),
+        cmocka_unit_test(the_check_lets_pass_what_agrees),
+        cmocka_unit_test(a_stall_is_told_once),
+    };
+
+    return cmocka_run_group_tests_name("team", tests, NULL, NULL);
+}
