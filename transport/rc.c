@@ -20,6 +20,7 @@ struct vbn_port {
 };
 
 struct vbn_rkey {
+    const vbn_peer_t *peer;
     uint32_t key;
 };
 
@@ -276,6 +277,7 @@ static int rc_rkey_import(vbn_peer_t *peer, const void *buf, size_t len, vbn_rke
     if (!*rkey)
         return VBN_ERR_NO_MEMORY;
     memcpy(&key, buf, sizeof(key));
+    (*rkey)->peer = peer;
     (*rkey)->key = le32toh(key);
     return VBN_OK;
 }
@@ -303,7 +305,7 @@ static int started(int rc)
 static int rc_put(vbn_peer_t *peer, const void *local, vbn_region_t *region, uint64_t remote,
                   vbn_rkey_t *rkey, size_t len, struct vbn_op *op)
 {
-    if (!peer || !region || !rkey || !op)
+    if (!peer || !region || !rkey || rkey->peer != peer || !op)
         return VBN_ERR_INVALID;
     op->status = VBN_PENDING;
     return started(
@@ -313,7 +315,7 @@ static int rc_put(vbn_peer_t *peer, const void *local, vbn_region_t *region, uin
 static int rc_get(vbn_peer_t *peer, void *local, vbn_region_t *region, uint64_t remote,
                   vbn_rkey_t *rkey, size_t len, struct vbn_op *op)
 {
-    if (!peer || !region || !rkey || !op)
+    if (!peer || !region || !rkey || rkey->peer != peer || !op)
         return VBN_ERR_INVALID;
     op->status = VBN_PENDING;
     return started(

@@ -111,10 +111,12 @@ static inline void after_message(struct vbn_conn *conn)
 }
 
 /* A tagged message; true if BUF is still needed for it. */
-static bool take_tagged(struct vbn_conn *conn, struct vbn_rxbuf *buf)
+static bool take_tagged(struct vbn_conn *conn, struct vbn_rxbuf *buf, uint32_t len)
 {
     enum vbn_tag_verdict verdict = vbn_tag_arrived(conn->ep, buf);
 
+    conn->ctx->counters.rx_msgs++;
+    conn->ctx->counters.rx_bytes += len;
     if (vbn_unlikely(verdict == VBN_TAG_MALFORMED))
         vbn_rx_malformed(conn->ep);
     conn->flow.held += verdict == VBN_TAG_HELD;
@@ -150,7 +152,7 @@ static inline bool take_message(struct vbn_conn *conn, struct vbn_rxbuf *buf, ui
         deliver(conn->ctx, ep, &hdr, (char *)buf->obj.buf + sizeof(hdr));
     } else if (hdr.type == VBN_WIRE_TAG) {
         ep->rx_next++;
-        held = take_tagged(conn, buf);
+        held = take_tagged(conn, buf, hdr.len);
     } else if (hdr.type == VBN_WIRE_BYE) {
         vbn_endpoint_peer_closed(ep);
         return false;

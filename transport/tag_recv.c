@@ -14,11 +14,17 @@ static int outcome(const struct vbn_tag_op *t, uint64_t len)
     return len > t->cap ? VBN_ERR_TRUNCATED : VBN_OK;
 }
 
+/* The caller knows no endpoint that it has not asked for. */
+static vbn_peer_t *peer_of(vbn_endpoint_t *ep)
+{
+    return ep->addr_known ? (vbn_peer_t *)ep : NULL;
+}
+
 static void note_sender(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint64_t tag, uint64_t len)
 {
     struct vbn_op *op = vbn_tag_op(t);
 
-    op->peer = (vbn_peer_t *)ep;
+    op->peer = peer_of(ep);
     op->tag = tag;
     op->len = len;
 }
@@ -382,7 +388,8 @@ static int take_early(vbn_context_t *ctx, struct vbn_tag_op *t, struct vbn_tag_e
     } else {
         note_sender(ep, t, head.tag, head.len);
         fill(t, early->data, early->have);
-        rc = vbn_tag_op(t)->status = outcome(t, head.len);
+        vbn_tag_op(t)->status = outcome(t, head.len);
+        rc = VBN_OK;
     }
     vbn_tag_drop_early(ctx, early);
     return rc;
@@ -435,7 +442,7 @@ int vbn_tag_probe(vbn_context_t *ctx, vbn_endpoint_t *ep, uint64_t tag, uint64_t
     }
     early = vbn_tag_find_early(ctx, &want, tag);
     if (early) {
-        found->peer = (vbn_peer_t *)early->ep;
+        found->peer = peer_of(early->ep);
         found->tag = early->head.tag;
         found->len = early->head.len;
     }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random tagged messages between all ranks: every size from nothing to several rendezvous, receives
- * that name source and tag, one of them, or neither, posted early, late and too small, cancelled and
- * probed for.
+ * that name source and tag, one of them, or neither, posted early, late and too small, cancelled
+ * and probed for.
  *
- * A message's tag tells who sent it and which it is of its pair; its low bits, its class, repeat, and
- * wildcards ask for those. What must hold: every operation ends once; every message of a pair without
- * a failure is taken once, by the oldest receive that fits it, and no later message of the pair is
- * taken by a receive that fits it instead; contents and lengths are right, and a buffer too small has
- * the message's start.
+ * A message's tag tells who sent it and which it is of its pair; its low bits, its class, repeat,
+ * and wildcards ask for those. What must hold: every operation ends once; every message of a pair
+ * without a failure is taken once, by the oldest receive that fits it, and no later message of the
+ * pair is taken by a receive that fits it instead; contents and lengths are right, and a buffer too
+ * small has the message's start.
  */
 #include "loads.h"
 
@@ -112,7 +112,8 @@ static void check_guard(const struct slot *slot)
 /* Receives for which nothing is left end when the contexts close. */
 static bool tolerable(const struct node *node, const struct slot *slot, int status)
 {
-    if (!slot->is_send && (status == VBN_ERR_CANCELED || (node->draining && status == VBN_ERR_CLOSED)))
+    if (!slot->is_send &&
+        (status == VBN_ERR_CANCELED || (node->draining && status == VBN_ERR_CLOSED)))
         return true;
     return !world_is_sound(node->world);
 }
@@ -125,9 +126,9 @@ static void message_taken(struct node *node, struct slot *slot)
     uint32_t seq = (uint32_t)(op->tag >> (CLASS_BITS + SRC_BITS));
     size_t have = op->len < slot->cap ? op->len : slot->cap;
 
-    if (anybody_hostile() && (src >= world->count || is_hostile(&world->ranks[src]) ||
-                              is_hostile(node->rank) ||
-                              seq >= nodes[src].peers[number_of(node)].count))
+    if (anybody_hostile() &&
+        (src >= world->count || is_hostile(&world->ranks[src]) || is_hostile(node->rank) ||
+         seq >= nodes[src].peers[number_of(node)].count))
         return; /* garbled on its way, or the sender was told that it had arrived */
     if (src >= world->count || seq >= nodes[src].peers[number_of(node)].count) {
         world_fail(world, "rank %d: a message %llx that nobody sent", number_of(node),
@@ -216,9 +217,9 @@ static void started(struct slot *slot, int rc)
 {
     struct node *node = slot->node;
 
-    slot->busy = rc == VBN_PENDING || rc == VBN_OK || rc == VBN_ERR_TRUNCATED;
+    slot->busy = rc == VBN_PENDING || rc == VBN_OK;
     node->out += slot->busy;
-    if (rc == VBN_OK || rc == VBN_ERR_TRUNCATED)
+    if (rc == VBN_OK)
         slot_over(slot);
     else if (rc != VBN_PENDING && world_is_sound(node->world))
         world_fail(node->world, "rank %d: a tagged operation is refused: %s", number_of(node),

@@ -289,6 +289,7 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
     attr_store(qp, attr, mask);
     if (mask & IBV_QP_STATE)
         ibv->state = to;
+    qp->closed = to == IBV_QPS_ERR;
     if (to == IBV_QPS_ERR && qp->state == IBV_QPS_ERR)
         sim_qp_flush(qp, true);
     else if (to == IBV_QPS_ERR)

@@ -216,12 +216,13 @@ enum sim_answer sim_respond(struct sim_qp *qp, const struct sim_qp *requester, s
     return answer;
 }
 
-/* A responder in the error state answers no more, and its memory is its own again. */
+/* A responder that its owner has put into the error state answers no more, and its memory is its
+ * owner's again. */
 static bool answers(const struct sim_qp *requester)
 {
     const struct sim_qp *responder = sim_qp_peer(requester);
 
-    return responder && is_ready(responder);
+    return responder && !responder->closed;
 }
 
 /* The answer of a read or an atomic reaches the requester: only now its bytes are fetched, so

@@ -56,7 +56,9 @@ void assert_filled(const void *buf, size_t len, unsigned seed);
 void *allocate(size_t len);
 
 extern const struct CMUnitTest tag_tests[], rma_tests[], event_tests[], misuse_tests[];
+extern const struct CMUnitTest timed_tests[];
 extern const size_t tag_test_count, rma_test_count, event_test_count, misuse_test_count;
+extern const size_t timed_test_count;
 
 #define TABLE_TEST(name) cmocka_unit_test_setup_teardown(name, ends_open, ends_close)
 

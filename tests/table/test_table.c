@@ -27,6 +27,8 @@ int main(int argc, char **argv)
     add(tag_tests, tag_test_count);
     add(rma_tests, rma_test_count);
     add(event_tests, event_test_count);
+    if (world_has_time())
+        add(timed_tests, timed_test_count);
     add(own, own_count);
     return _cmocka_run_group_tests("table", all, count, NULL, NULL);
 }
