@@ -416,8 +416,9 @@ static int claim(vbn_context_t *ctx, const struct vbn_wire_address *a, void *use
             vbn_endpoint_free(ep);
         return rc;
     }
+    if (user || !ep->addr_known)
+        atomic_store_explicit(&ep->user, user, memory_order_release);
     ep->addr_known = true;
-    atomic_store_explicit(&ep->user, user, memory_order_release);
     *out = ep;
     return VBN_OK;
 }

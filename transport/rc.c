@@ -16,6 +16,7 @@
 
 struct vbn_port {
     vbn_context_t *ctx;
+    bool borrowed; /* the context is not the port's own */
     struct vbn_port_config config;
 };
 
@@ -128,9 +129,21 @@ static int rc_close(vbn_port_t *port)
 
     if (!port)
         return VBN_ERR_INVALID;
-    rc = vbn_close(port->ctx);
+    rc = port->borrowed ? VBN_OK : vbn_close(port->ctx);
     free(port);
     return rc;
+}
+
+int vbn_rc_port(vbn_context_t *ctx, vbn_port_t **out)
+{
+    struct vbn_port *port = ctx && out ? calloc(1, sizeof(*port)) : NULL;
+
+    if (!port)
+        return ctx && out ? VBN_ERR_NO_MEMORY : VBN_ERR_INVALID;
+    port->ctx = ctx;
+    port->borrowed = true;
+    *out = port;
+    return VBN_OK;
 }
 
 static size_t rc_shutdown(vbn_port_t *port)

@@ -240,7 +240,8 @@ void vbn_counters(vbn_context_t *ctx, struct vbn_counters *counters);
 /*
  * Gives the endpoint of the peer whose address blob is ADDR. It exists once a peer: where the peer
  * connected first, or a call was made before, the same one is returned. Nothing is sent; the first
- * message, put or get connects. USER is the caller's, see vbn_endpoint_user(). Owned by CTX.
+ * message, put or get connects. USER is the caller's, see vbn_endpoint_user(); NULL leaves what an
+ * earlier call gave. Owned by CTX.
  * VBN_ERR_INVALID: not an address. VBN_ERR_VERSION: no wire version in common. VBN_ERR_REFUSED:
  * another job's key. VBN_ERR_UNREACHABLE: no address family in common. *ERR (may be NULL) tells.
  * VBN_ERR_AGAIN: an endpoint of this peer was closed and is not over yet; progress and try again.

@@ -190,6 +190,13 @@ struct vbn_transport {
     void (*counters)(vbn_port_t *port, struct vbn_counters *counters);
 };
 
+/*
+ * A port of `rc` over a context that the caller has opened itself, and that outlives the port: peers
+ * are the context's endpoints. With it connect() leaves the `user` of an endpoint that exists alone
+ * where it is given NULL, and close() frees no more than the port. VBN_ERR_NO_MEMORY. Any thread.
+ */
+int vbn_rc_port(vbn_context_t *ctx, vbn_port_t **port);
+
 /* The transport over reliable-connected queue pairs. Static storage. Any thread. */
 const struct vbn_transport *vbn_rc_transport(void);
 

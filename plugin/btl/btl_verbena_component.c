@@ -214,6 +214,7 @@ static int modex_publish(const btl_verbena_module_t *module)
         .version = htons(BTL_VERBENA_MODEX_VERSION),
         .max_message = htonl((uint32_t)module->attr.max_am_len),
         .handle_len = htonl((uint32_t)module->super.btl_registration_handle_size),
+        .neighbors = htonl((uint32_t)opal_process_info.num_local_peers),
     };
     size_t address_len = sizeof(modex.address);
     int rc;

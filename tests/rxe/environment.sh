@@ -19,7 +19,7 @@ default() {
 # Fills the array `environment`, for `env -i`: the caller's own, exactly as the
 # kernel gave it to this process, then ours (of two values the later counts).
 make_environment() {
-    local all=() entry libs=$build_dir/.libs component_dir=$build_dir/plugin/btl/.libs
+    local all=() entry libs=$build_dir/.libs components=$build_dir/plugin/btl/.libs:$build_dir/plugin/coll/.libs
     environment=()
     mapfile -d '' -t all <"/proc/$$/environ"
     for entry in "${all[@]}"; do
@@ -38,7 +38,7 @@ make_environment() {
         "VERBENA_BUILDDIR=$build_dir"
         "LD_LIBRARY_PATH=$libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
     )
-    default OMPI_MCA_mca_base_component_path "SYS_DEFAULT:$component_dir"
+    default OMPI_MCA_mca_base_component_path "SYS_DEFAULT:$components"
     # One host, more ranks than processors, perhaps root.
     default OMPI_MCA_plm isolated
     default OMPI_MCA_rmaps_base_oversubscribe 1

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The Open MPI collectives component `verbena`: what its files share.
+ *
+ *     component   parameters, and for which communicators it stands ready
+ *     module      a communicator's team, made at its first collective; the functions below it
+ *     mpi         the collectives as Open MPI calls them, blocking and nonblocking
+ *     call        one call: started, waited for, or completed as a request
+ *     data        MPI's types, operations and buffers as the collectives layer wants them
+ *
+ * It runs over the context, and so over the connections, of the BTL component `verbena`.
+ *
+ * All ranks must decide alike whether a call is ours. They do, for it depends only on what MPI
+ * wants to be the same everywhere: the communicator, and for reductions the type and the operation.
+ * Data that do not lie in one piece are packed, for another rank's may.
+ */
+#ifndef COLL_VERBENA_H
+#define COLL_VERBENA_H
+
+#include "ompi_config.h"
+
+#include "ompi/communicator/communicator.h"
+#include "ompi/constants.h"
+#include "ompi/datatype/ompi_datatype.h"
+#include "ompi/mca/coll/base/base.h"
+#include "ompi/mca/coll/coll.h"
+#include "ompi/request/request.h"
+
+#include "verbena_coll.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct coll_verbena_component {
+    mca_coll_base_component_t super;
+    int priority;
+    bool share; /* also where ranks share a host and its memory */
+    bool check;
+    char *rules, *rules_file;
+    opal_list_t pending; /* coll_verbena_request_t under way */
+    bool progressing;    /* our function is among opal_progress()'s */
+} coll_verbena_component_t;
+
+extern coll_verbena_component_t mca_coll_verbena_component;
+
+/* A communicator's. */
+typedef struct coll_verbena_module {
+    mca_coll_base_module_t super;
+    mca_coll_base_comm_coll_t below; /* what would serve the communicator without us */
+    const struct vbn_transport *transport;
+    vbn_port_t *port;
+    vbn_team_t *team; /* NULL: not made yet */
+    size_t *counts;   /* 4 × ranks: counts and displacements of one call, in bytes */
+} coll_verbena_module_t;
+OBJ_CLASS_DECLARATION(coll_verbena_module_t);
+
+/* Gives a module for COMM, or NULL where it is not for us. */
+mca_coll_base_module_t *coll_verbena_comm_query(struct ompi_communicator_t *comm, int *priority);
+
+/* The team of COMM. NULL: it cannot be made, the user has been told. */
+vbn_team_t *coll_verbena_team(coll_verbena_module_t *module, struct ompi_communicator_t *comm);
+
+/* --- data ------------------------------------------------------------------------------------- */
+
+/* A user's buffer in as many blocks as there are ranks, or one. */
+typedef struct coll_verbena_view {
+    void *user;
+    void *bytes; /* what the collective works on: the user's memory, or `packed` */
+    void *packed;
+    ompi_datatype_t *type;
+    ompi_communicator_t *comm;
+    bool unpack; /* when the call is over */
+    int blocks;
+    int count;   /* of each block, where `counts` is NULL */
+    int *counts; /* copies of the caller's, where the view is packed */
+    int *displs;
+} coll_verbena_view_t;
+
+/* One call, as long as it is under way. */
+typedef struct coll_verbena_call {
+    struct vbn_coll_args args;
+    coll_verbena_view_t in, out;
+    struct vbn_user_op user_op;
+    struct ompi_op_t *op; /* of `user_op` */
+    ompi_datatype_t *op_type;
+} coll_verbena_call_t;
+
+/*
+ * Prepares VIEW of BLOCKS blocks at USER: COUNT elements each, or COUNTS[i] at DISPLS[i] (in
+ * extents). READ: their contents count. WRITTEN: they are filled. SIZES and OFFSETS (blocks
+ * entries, may be NULL) get the blocks' bytes and where they begin at VIEW->bytes. False: no
+ * memory.
+ */
+bool coll_verbena_view(coll_verbena_view_t *view, ompi_communicator_t *comm, const void *user,
+                       int blocks, int count, const int *counts, const int *displs,
+                       ompi_datatype_t *type, bool read, bool written, size_t *sizes,
+                       size_t *offsets);
+
+/* Puts what was received where the user wants it, and frees what VIEW has allocated. */
+void coll_verbena_view_end(coll_verbena_view_t *view, bool good);
+
+/* Sets the type and operation of CALL's reduction. False: not one for us. */
+bool coll_verbena_reduction(coll_verbena_call_t *call, ompi_datatype_t *type, struct ompi_op_t *op);
+
+/* Learns MPI's predefined types. */
+void coll_verbena_types_init(void);
+
+/* --- call ---------------------------------------------------------------------------------------
+ */
+
+/* Runs CALL to its end. */
+int coll_verbena_run(coll_verbena_module_t *module, ompi_communicator_t *comm,
+                     coll_verbena_call_t *call);
+
+/* Starts it as a request; *CALL is copied, and its views belong to the request. */
+int coll_verbena_start(coll_verbena_module_t *module, ompi_communicator_t *comm,
+                       coll_verbena_call_t *call, ompi_request_t **request);
+
+/* --- mpi
+ * ------------------------------------------------------------------------------------------ */
+
+/* Puts our functions into MODULE. */
+void coll_verbena_functions(mca_coll_base_module_t *module);
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One call: run to its end, or turned into a request that opal_progress() completes.
+ *
+ * Waiting. The port is polled by itself as long as there is something in it; else opal_progress()
+ * is called, which other components need, and which gives the processor away where the user wants
+ * that.
+ */
+#include "coll_verbena.h"
+
+#include "opal/runtime/opal_progress.h"
+#include "opal/util/output.h"
+
+#include <stdlib.h>
+
+/* A nonblocking collective. */
+typedef struct coll_verbena_request {
+    ompi_request_t super; /* an item of `pending` */
+    coll_verbena_module_t *module;
+    vbn_coll_req_t *req;
+    coll_verbena_call_t call;
+} coll_verbena_request_t;
+
+static OBJ_CLASS_INSTANCE(coll_verbena_request_t, ompi_request_t, NULL, NULL);
+
+static int mpi_status(int status)
+{
+    switch (status) {
+    case VBN_OK:
+        return OMPI_SUCCESS;
+    case VBN_ERR_NO_MEMORY:
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    case VBN_ERR_MISMATCH:
+        return MPI_ERR_TRUNCATE;
+    default:
+        return OMPI_ERROR;
+    }
+}
+
+static int over(coll_verbena_call_t *call, const char *text, int status)
+{
+    coll_verbena_view_end(&call->in, status == VBN_OK);
+    coll_verbena_view_end(&call->out, status == VBN_OK);
+    if (status)
+        opal_output(0, "coll verbena: %s: %s", vbn_coll_name(call->args.coll),
+                    text && *text ? text : vbn_status_str(status));
+    return mpi_status(status);
+}
+
+int coll_verbena_run(coll_verbena_module_t *module, ompi_communicator_t *comm,
+                     coll_verbena_call_t *call)
+{
+    vbn_team_t *team = coll_verbena_team(module, comm);
+    struct vbn_error err = {.text = ""};
+    vbn_coll_req_t *req;
+    int rc;
+
+    if (!team)
+        return over(call, "", VBN_ERR_DEVICE);
+    rc = vbn_coll_istart(team, &call->args, &req, &err);
+    if (rc)
+        return over(call, err.text, rc);
+    while ((rc = vbn_coll_test(req)) == VBN_PENDING)
+        if (module->transport->progress(module->port) == 0)
+            opal_progress();
+    return over(call, vbn_team_error(team), rc);
+}
+
+/* --- requests
+ * --------------------------------------------------------------------------------------- */
+
+static int request_free(ompi_request_t **request)
+{
+    OMPI_REQUEST_FINI(*request);
+    OBJ_RELEASE(*request);
+    *request = MPI_REQUEST_NULL;
+    return OMPI_SUCCESS;
+}
+
+static int request_cancel(ompi_request_t *request, int complete)
+{
+    (void)request;
+    (void)complete;
+    return MPI_ERR_REQUEST; /* collectives cannot be cancelled (MPI 3.1, 5.12) */
+}
+
+static void request_over(coll_verbena_request_t *request, int status)
+{
+    opal_list_remove_item(&mca_coll_verbena_component.pending, &request->super.super.super);
+    request->super.req_status.MPI_ERROR =
+        over(&request->call, vbn_team_error(request->module->team), status);
+    ompi_request_complete(&request->super, true);
+}
+
+static int progress(void)
+{
+    coll_verbena_request_t *request, *next;
+    int n = 0;
+
+    OPAL_LIST_FOREACH_SAFE(request, next, &mca_coll_verbena_component.pending,
+                           coll_verbena_request_t)
+    {
+        int rc;
+
+        request->module->transport->progress(request->module->port);
+        rc = vbn_coll_test(request->req);
+        if (rc != VBN_PENDING) {
+            request_over(request, rc);
+            n++;
+        }
+    }
+    return n;
+}
+
+static coll_verbena_request_t *request_new(coll_verbena_module_t *module, ompi_communicator_t *comm,
+                                           coll_verbena_call_t *call)
+{
+    coll_verbena_request_t *request = OBJ_NEW(coll_verbena_request_t);
+
+    if (!request)
+        return NULL;
+    OMPI_REQUEST_INIT(&request->super, false);
+    request->super.req_type = OMPI_REQUEST_COLL;
+    request->super.req_state = OMPI_REQUEST_ACTIVE;
+    request->super.req_status.MPI_SOURCE = MPI_ANY_SOURCE;
+    request->super.req_status.MPI_TAG = MPI_ANY_TAG;
+    request->super.req_status.MPI_ERROR = MPI_SUCCESS;
+    request->super.req_status._cancelled = 0;
+    request->super.req_status._ucount = 0;
+    request->super.req_free = request_free;
+    request->super.req_cancel = request_cancel;
+    request->super.req_mpi_object.comm = comm;
+    request->module = module;
+    request->call = *call;
+    if (call->args.user_op) {
+        request->call.user_op.arg = &request->call;
+        request->call.args.user_op = &request->call.user_op;
+    }
+    return request;
+}
+
+int coll_verbena_start(coll_verbena_module_t *module, ompi_communicator_t *comm,
+                       coll_verbena_call_t *call, ompi_request_t **out)
+{
+    vbn_team_t *team = coll_verbena_team(module, comm);
+    coll_verbena_request_t *request = team ? request_new(module, comm, call) : NULL;
+    struct vbn_error err = {.text = ""};
+    int rc = request ? VBN_OK : VBN_ERR_NO_MEMORY;
+
+    if (rc == VBN_OK)
+        rc = vbn_coll_istart(team, &request->call.args, &request->req, &err);
+    if (rc) {
+        if (request)
+            OBJ_RELEASE(request);
+        return over(call, err.text, rc);
+    }
+    opal_list_append(&mca_coll_verbena_component.pending, &request->super.super.super);
+    if (!mca_coll_verbena_component.progressing)
+        opal_progress_register(progress);
+    mca_coll_verbena_component.progressing = true;
+    *out = &request->super;
+    return OMPI_SUCCESS;
+}

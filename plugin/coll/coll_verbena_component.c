@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The component: its parameters, and for which communicators it stands ready.
+ *
+ * A communicator is ours where every member runs the BTL `verbena`. Where members share a host,
+ * other components carry their messages through its memory, and ours would send them by the device:
+ * then it stands back, unless no component for shared memory is there, or `coll_verbena_share` is
+ * set.
+ */
+#include "coll_verbena.h"
+
+#include "../btl/btl_verbena.h"
+
+#include "ompi/proc/proc.h"
+#include "opal/mca/btl/base/base.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+static int register_params(void);
+static int component_open(void);
+static int component_close(void);
+
+static int init_query(bool progress_threads, bool mpi_threads)
+{
+    (void)progress_threads;
+    /* A communicator's collectives would be carried on by whichever thread comes first. */
+    return mpi_threads ? OMPI_ERR_NOT_AVAILABLE : OMPI_SUCCESS;
+}
+
+OMPI_DECLSPEC coll_verbena_component_t mca_coll_verbena_component = {
+    .super =
+        {
+            .collm_version =
+                {
+                    MCA_COLL_BASE_VERSION_2_0_0,
+                    .mca_component_name = "verbena",
+                    .mca_component_major_version = OMPI_MAJOR_VERSION,
+                    .mca_component_minor_version = OMPI_MINOR_VERSION,
+                    .mca_component_release_version = OMPI_RELEASE_VERSION,
+                    .mca_open_component = component_open,
+                    .mca_close_component = component_close,
+                    .mca_register_component_params = register_params,
+                },
+            .collm_data = {MCA_BASE_METADATA_PARAM_CHECKPOINT},
+            .collm_init_query = init_query,
+            .collm_comm_query = coll_verbena_comm_query,
+        },
+};
+
+static void register_one(const char *name, const char *help, mca_base_var_type_t type,
+                         void *storage)
+{
+    mca_base_component_var_register(&mca_coll_verbena_component.super.collm_version, name, help,
+                                    type, NULL, 0, 0, OPAL_INFO_LVL_3, MCA_BASE_VAR_SCOPE_READONLY,
+                                    storage);
+}
+
+static int register_params(void)
+{
+    coll_verbena_component_t *c = &mca_coll_verbena_component;
+
+    c->priority = 90;
+    register_one("priority", "priority among the collectives components; 0 is never",
+                 MCA_BASE_VAR_TYPE_INT, &c->priority);
+    c->share = false;
+    register_one("share", "serve communicators whose ranks share a host's memory too",
+                 MCA_BASE_VAR_TYPE_BOOL, &c->share);
+    c->check = false;
+    register_one("check",
+                 "compare the ranks' calls before each collective, and end those that differ with "
+                 "an error that names them",
+                 MCA_BASE_VAR_TYPE_BOOL, &c->check);
+    register_one("rules",
+                 "algorithms to be used, as OPERATION=ALGORITHM[/PARAM][:FROM-TO][@RANKS-RANKS]",
+                 MCA_BASE_VAR_TYPE_STRING, &c->rules);
+    register_one("rules_file", "a file of such rules", MCA_BASE_VAR_TYPE_STRING, &c->rules_file);
+    return OMPI_SUCCESS;
+}
+
+static int component_open(void)
+{
+    if (!btl_verbena_host_fits())
+        return OMPI_ERR_NOT_AVAILABLE;
+    OBJ_CONSTRUCT(&mca_coll_verbena_component.pending, opal_list_t);
+    coll_verbena_types_init();
+    return OMPI_SUCCESS;
+}
+
+static int component_close(void)
+{
+    return OMPI_SUCCESS;
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * MPI's data as the collectives layer wants them: movement in bytes of contiguous blocks,
+ * reductions by type and operation. What is not contiguous is packed by Open MPI.
+ */
+#include "coll_verbena.h"
+
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- types and operations ------------------------------------------------------------------------
+ */
+
+#define TYPES_MAX 128 /* Fortran indices of predefined types */
+
+static signed char dtype_of[TYPES_MAX]; /* by Fortran index: enum vbn_dtype, or -1 */
+
+static void learn(MPI_Datatype type, int dtype)
+{
+    int i = type->d_f_to_c_index;
+
+    if (i >= 0 && i < TYPES_MAX)
+        dtype_of[i] = (signed char)dtype;
+}
+
+static int integer(bool is_signed, size_t bytes)
+{
+    int first = is_signed ? VBN_INT8 : VBN_UINT8;
+
+    return bytes == 1 ? first : bytes == 2 ? first + 1 : bytes == 4 ? first + 2 : first + 3;
+}
+
+void coll_verbena_types_init(void)
+{
+    memset(dtype_of, -1, sizeof(dtype_of));
+    learn(MPI_SIGNED_CHAR, VBN_INT8);
+    learn(MPI_UNSIGNED_CHAR, VBN_UINT8);
+    learn(MPI_BYTE, VBN_UINT8);
+    learn(MPI_SHORT, integer(true, sizeof(short)));
+    learn(MPI_UNSIGNED_SHORT, integer(false, sizeof(short)));
+    learn(MPI_INT, integer(true, sizeof(int)));
+    learn(MPI_UNSIGNED, integer(false, sizeof(int)));
+    learn(MPI_LONG, integer(true, sizeof(long)));
+    learn(MPI_UNSIGNED_LONG, integer(false, sizeof(long)));
+    learn(MPI_LONG_LONG, integer(true, sizeof(long long)));
+    learn(MPI_UNSIGNED_LONG_LONG, integer(false, sizeof(long long)));
+    learn(MPI_INT8_T, VBN_INT8);
+    learn(MPI_INT16_T, VBN_INT16);
+    learn(MPI_INT32_T, VBN_INT32);
+    learn(MPI_INT64_T, VBN_INT64);
+    learn(MPI_UINT8_T, VBN_UINT8);
+    learn(MPI_UINT16_T, VBN_UINT16);
+    learn(MPI_UINT32_T, VBN_UINT32);
+    learn(MPI_UINT64_T, VBN_UINT64);
+    learn(MPI_FLOAT, VBN_FLOAT);
+    learn(MPI_DOUBLE, VBN_DOUBLE);
+    learn(MPI_LONG_DOUBLE, VBN_LONG_DOUBLE);
+    learn(MPI_C_FLOAT_COMPLEX, VBN_FLOAT_COMPLEX);
+    learn(MPI_C_DOUBLE_COMPLEX, VBN_DOUBLE_COMPLEX);
+    learn(MPI_C_BOOL, VBN_BOOL);
+    learn(MPI_FLOAT_INT, VBN_FLOAT_INT);
+    learn(MPI_DOUBLE_INT, VBN_DOUBLE_INT);
+    learn(MPI_LONG_INT, VBN_LONG_INT);
+    learn(MPI_2INT, VBN_INT_INT);
+    learn(MPI_SHORT_INT, VBN_SHORT_INT);
+    learn(MPI_LONG_DOUBLE_INT, VBN_LONG_DOUBLE_INT);
+}
+
+static bool builtin_op(struct ompi_op_t *op, enum vbn_op_kind *kind)
+{
+    const struct {
+        MPI_Op op;
+        enum vbn_op_kind kind;
+    } known[] = {
+        {MPI_SUM, VBN_SUM},   {MPI_MIN, VBN_MIN},       {MPI_MAX, VBN_MAX},
+        {MPI_PROD, VBN_PROD}, {MPI_LAND, VBN_LAND},     {MPI_LOR, VBN_LOR},
+        {MPI_LXOR, VBN_LXOR}, {MPI_BAND, VBN_BAND},     {MPI_BOR, VBN_BOR},
+        {MPI_BXOR, VBN_BXOR}, {MPI_MINLOC, VBN_MINLOC}, {MPI_MAXLOC, VBN_MAXLOC},
+    };
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (op == known[i].op) {
+            *kind = known[i].kind;
+            return true;
+        }
+    return false;
+}
+
+/* Whatever operation and type the layer does not know: Open MPI's own way of doing it. */
+static void reduce_by_mpi(const void *in, void *inout, size_t count, void *arg)
+{
+    const coll_verbena_call_t *call = arg;
+
+    PMPI_Reduce_local(in, inout, (int)count, call->op_type, call->op);
+}
+
+static bool is_dense(ompi_datatype_t *type)
+{
+    ptrdiff_t lb, extent, true_lb, true_extent;
+    size_t size;
+
+    ompi_datatype_get_extent(type, &lb, &extent);
+    ompi_datatype_get_true_extent(type, &true_lb, &true_extent);
+    ompi_datatype_type_size(type, &size);
+    return lb == 0 && true_lb == 0 && extent >= 0 && (size_t)extent == size &&
+           (size_t)true_extent == size &&
+           opal_datatype_is_contiguous_memory_layout(&type->super, 2);
+}
+
+bool coll_verbena_reduction(coll_verbena_call_t *call, ompi_datatype_t *type, struct ompi_op_t *op)
+{
+    int index = type->d_f_to_c_index, commutes = 0;
+    int dtype = index >= 0 && index < TYPES_MAX ? dtype_of[index] : -1;
+    size_t size;
+
+    if (dtype >= 0 && builtin_op(op, &call->args.op) &&
+        vbn_op_valid(call->args.op, (enum vbn_dtype)dtype)) {
+        call->args.dtype = (enum vbn_dtype)dtype;
+        return true;
+    }
+    if (!is_dense(type))
+        return false;
+    ompi_datatype_type_size(type, &size);
+    PMPI_Op_commutative(op, &commutes);
+    call->op = op;
+    call->op_type = type;
+    call->args.dtype = VBN_BYTES;
+    call->args.elem_size = size;
+    call->user_op = (struct vbn_user_op){reduce_by_mpi, call, commutes != 0};
+    call->args.user_op = &call->user_op;
+    return size > 0;
+}
+
+/* --- buffers
+ * --------------------------------------------------------------------------------------- */
+
+static int block_count(const coll_verbena_view_t *view, int i)
+{
+    return view->counts ? view->counts[i] : view->count;
+}
+
+static char *block_at(const coll_verbena_view_t *view, int i)
+{
+    ptrdiff_t lb, extent, at;
+
+    ompi_datatype_get_extent(view->type, &lb, &extent);
+    at = view->displs ? view->displs[i] : (ptrdiff_t)i * view->count;
+    return (char *)view->user + at * extent;
+}
+
+/* Sizes, and offsets of blocks that follow one another; returns their sum. */
+static size_t lay_out(const coll_verbena_view_t *view, size_t size, size_t *sizes, size_t *offsets)
+{
+    size_t at = 0;
+
+    for (int i = 0; i < view->blocks; i++) {
+        size_t bytes = (size_t)block_count(view, i) * size;
+
+        if (sizes)
+            sizes[i] = bytes;
+        if (offsets)
+            offsets[i] = at;
+        at += bytes;
+    }
+    return at;
+}
+
+static void pack_all(coll_verbena_view_t *view, size_t len, bool in)
+{
+    int position = 0;
+
+    for (int i = 0; i < view->blocks; i++) {
+        if (in)
+            PMPI_Pack(block_at(view, i), block_count(view, i), view->type, view->packed, (int)len,
+                      &position, view->comm);
+        else
+            PMPI_Unpack(view->packed, (int)len, &position, block_at(view, i), block_count(view, i),
+                        view->type, view->comm);
+    }
+}
+
+static int *copy_ints(const int *from, int count)
+{
+    int *to = malloc((size_t)count * sizeof(*to) + 1);
+
+    if (to)
+        memcpy(to, from, (size_t)count * sizeof(*to));
+    return to;
+}
+
+/* The caller's arrays may be gone by the time that the call is over. */
+static bool keep_arrays(coll_verbena_view_t *view)
+{
+    if (view->counts)
+        view->counts = copy_ints(view->counts, view->blocks);
+    if (view->displs)
+        view->displs = copy_ints(view->displs, view->blocks);
+    return true;
+}
+
+static bool view_packed(coll_verbena_view_t *view, size_t size, bool read, bool written,
+                        size_t *sizes, size_t *offsets)
+{
+    size_t len = lay_out(view, size, sizes, offsets);
+
+    view->packed = malloc(len + 1);
+    if (!view->packed || len > INT_MAX)
+        return false;
+    view->unpack = written;
+    view->bytes = view->packed;
+    if (read)
+        pack_all(view, len, true);
+    return keep_arrays(view);
+}
+
+bool coll_verbena_view(coll_verbena_view_t *view, ompi_communicator_t *comm, const void *user,
+                       int blocks, int count, const int *counts, const int *displs,
+                       ompi_datatype_t *type, bool read, bool written, size_t *sizes,
+                       size_t *offsets)
+{
+    size_t size;
+
+    ompi_datatype_type_size(type, &size);
+    *view = (coll_verbena_view_t){
+        .user = (void *)(uintptr_t)user,
+        .type = type,
+        .comm = comm,
+        .blocks = blocks,
+        .count = count,
+        .counts = (int *)(uintptr_t)counts,
+        .displs = (int *)(uintptr_t)displs,
+    };
+    if (!is_dense(type))
+        return view_packed(view, size, read, written, sizes, offsets);
+    view->bytes = view->user;
+    lay_out(view, size, sizes, offsets);
+    for (int i = 0; displs && offsets && i < blocks; i++)
+        offsets[i] = (size_t)((ptrdiff_t)displs[i] * (ptrdiff_t)size);
+    return true;
+}
+
+void coll_verbena_view_end(coll_verbena_view_t *view, bool good)
+{
+    size_t size;
+
+    if (!view->packed)
+        return;
+    ompi_datatype_type_size(view->type, &size);
+    if (view->unpack && good)
+        pack_all(view, lay_out(view, size, NULL, NULL), false);
+    free(view->packed);
+    free(view->counts);
+    free(view->displs);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A communicator's module: who its members are, its team, and what it stands upon. */
+#include "coll_verbena.h"
+
+#include "../btl/btl_verbena.h"
+
+#include "ompi/proc/proc.h"
+#include "opal/mca/btl/base/base.h"
+#include "opal/util/output.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- the BTL
+ * ---------------------------------------------------------------------------------------- */
+
+static mca_btl_base_selected_module_t *btl_named(const char *name)
+{
+    mca_btl_base_selected_module_t *selected;
+
+    OPAL_LIST_FOREACH(selected, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
+    {
+        if (!strcmp(selected->btl_component->btl_version.mca_component_name, name))
+            return selected;
+    }
+    return NULL;
+}
+
+/* What PROC's BTL has published. False: it has none that is like ours. */
+static bool member_modex(mca_btl_base_selected_module_t *btl, ompi_proc_t *proc,
+                         btl_verbena_modex_t *modex)
+{
+    const size_t head = offsetof(btl_verbena_modex_t, address);
+    void *data = NULL;
+    size_t size = 0;
+    bool good;
+    int rc;
+
+    OPAL_MODEX_RECV(rc, &btl->btl_component->btl_version, &proc->super.proc_name, &data, &size);
+    good = rc == OPAL_SUCCESS && data && size >= head && size <= sizeof(*modex);
+    if (good) {
+        memset(modex, 0, sizeof(*modex));
+        memcpy(modex, data, size);
+        good = ntohl(modex->magic) == BTL_VERBENA_MODEX_MAGIC &&
+               ntohs(modex->version) == BTL_VERBENA_MODEX_VERSION &&
+               size == head + ntohs(modex->address_len);
+    }
+    free(data);
+    return good;
+}
+
+/* Every member comes to the same answer: it depends on what all have published. */
+static bool members_fit(ompi_communicator_t *comm, mca_btl_base_selected_module_t *btl)
+{
+    bool alone = mca_coll_verbena_component.share || (!btl_named("vader") && !btl_named("sm"));
+    btl_verbena_modex_t modex;
+
+    for (int i = 0; i < ompi_comm_size(comm); i++)
+        if (!member_modex(btl, ompi_comm_peer_lookup(comm, i), &modex) ||
+            (!alone && ntohl(modex.neighbors) > 0))
+            return false;
+    return true;
+}
+
+/* --- the team
+ * ---------------------------------------------------------------------------------------- */
+
+static int connect_member(coll_verbena_module_t *module, mca_btl_base_selected_module_t *btl,
+                          ompi_proc_t *proc, vbn_peer_t **peer, struct vbn_error *err)
+{
+    btl_verbena_modex_t modex;
+
+    if (!member_modex(btl, proc, &modex))
+        return VBN_ERR_UNREACHABLE;
+    return module->transport->connect(module->port, modex.address, ntohs(modex.address_len), NULL,
+                                      peer, err);
+}
+
+static int connect_members(coll_verbena_module_t *module, ompi_communicator_t *comm,
+                           vbn_peer_t **peers, struct vbn_error *err)
+{
+    mca_btl_base_selected_module_t *btl = btl_named("verbena");
+    int rc = btl ? VBN_OK : VBN_ERR_NO_DEVICE;
+
+    if (rc == VBN_OK)
+        rc = vbn_rc_port(((btl_verbena_module_t *)btl->btl_module)->context, &module->port);
+    for (int i = 0; i < ompi_comm_size(comm) && rc == VBN_OK; i++)
+        if (i != ompi_comm_rank(comm))
+            rc = connect_member(module, btl, ompi_comm_peer_lookup(comm, i), &peers[i], err);
+    return rc;
+}
+
+static int team_make(coll_verbena_module_t *module, ompi_communicator_t *comm,
+                     struct vbn_error *err)
+{
+    const coll_verbena_component_t *component = &mca_coll_verbena_component;
+    uint32_t size = (uint32_t)ompi_comm_size(comm);
+    vbn_peer_t **peers = calloc(size, sizeof(vbn_peer_t *));
+    struct vbn_team_options options;
+    int rc;
+
+    vbn_team_options_init(&options, sizeof(options));
+    options.rules = component->rules;
+    options.rules_file =
+        component->rules_file && *component->rules_file ? component->rules_file : NULL;
+    options.check = component->check;
+    module->counts = calloc(4 * (size_t)size, sizeof(size_t));
+    rc = peers && module->counts ? connect_members(module, comm, peers, err) : VBN_ERR_NO_MEMORY;
+    if (rc == VBN_OK)
+        rc = vbn_team_create(module->transport, module->port, peers, size,
+                             (uint32_t)ompi_comm_rank(comm), (uint32_t)comm->c_contextid, &options,
+                             &module->team, err);
+    free(peers);
+    return rc;
+}
+
+vbn_team_t *coll_verbena_team(coll_verbena_module_t *module, ompi_communicator_t *comm)
+{
+    struct vbn_error err = {.text = ""};
+    int rc;
+
+    if (module->team)
+        return module->team;
+    rc = team_make(module, comm, &err);
+    if (rc)
+        opal_output(0, "coll verbena: communicator %u has no team: %s", comm->c_contextid,
+                    *err.text ? err.text : vbn_status_str(rc));
+    return module->team;
+}
+
+/* --- life
+ * ---------------------------------------------------------------------------------------------- */
+
+static void module_construct(coll_verbena_module_t *module)
+{
+    memset((char *)module + sizeof(module->super), 0, sizeof(*module) - sizeof(module->super));
+}
+
+static void module_destruct(coll_verbena_module_t *module)
+{
+    if (module->team)
+        vbn_team_destroy(module->team);
+    if (module->port)
+        module->transport->close(module->port);
+    free(module->counts);
+}
+
+OBJ_CLASS_INSTANCE(coll_verbena_module_t, mca_coll_base_module_t, module_construct,
+                   module_destruct);
+
+/* Open MPI keeps the modules below alive as long as the communicator: it has them in its list. */
+static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
+{
+    ((coll_verbena_module_t *)base)->below = *comm->c_coll;
+    return OMPI_SUCCESS;
+}
+
+mca_coll_base_module_t *coll_verbena_comm_query(struct ompi_communicator_t *comm, int *priority)
+{
+    mca_btl_base_selected_module_t *btl = btl_named("verbena");
+    coll_verbena_module_t *module;
+
+    *priority = mca_coll_verbena_component.priority;
+    if (!btl || *priority <= 0 || OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2 ||
+        comm->c_contextid > VBN_TEAM_ID_MAX || !members_fit(comm, btl))
+        return NULL;
+    module = OBJ_NEW(coll_verbena_module_t);
+    if (!module)
+        return NULL;
+    module->transport = vbn_rc_transport();
+    module->super.coll_module_enable = module_enable;
+    coll_verbena_functions(&module->super);
+    return &module->super;
+}
