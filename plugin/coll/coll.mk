@@ -9,6 +9,9 @@ VBN_COLL_SOURCES = \
 	plugin/coll/coll_verbena_module.c \
 	plugin/coll/coll_verbena_mpi.c
 
+# Open MPI takes every file mca_coll_* of the folder for a component, objects too.
+plugin_coll_mca_coll_verbena_la_SHORTNAME = coll
+
 if BUILD_OMPI_BTL
 ompicomponent_LTLIBRARIES += plugin/coll/mca_coll_verbena.la
 

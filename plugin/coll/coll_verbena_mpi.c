@@ -236,10 +236,11 @@ static int alltoallv(const void *sbuf, const int *scounts, const int *sdispls, t
 /* --- reductions
  * ----------------------------------------------------------------------------------- */
 
+/* Open MPI's own code gives one buffer twice where it means in place. */
 static int run_reduction(coll_verbena_call_t *call, const void *sbuf, void *rbuf, int count,
                          comm_t *comm, ompi_request_t **request, module_t *module)
 {
-    call->args.sendbuf = sbuf == MPI_IN_PLACE ? VBN_IN_PLACE : sbuf;
+    call->args.sendbuf = sbuf == MPI_IN_PLACE || sbuf == rbuf ? VBN_IN_PLACE : sbuf;
     call->args.recvbuf = rbuf;
     call->args.count = (size_t)count;
     return go(module, comm, call, request);
