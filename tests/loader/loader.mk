@@ -37,6 +37,7 @@ endif
 
 # Launched by mpirun, where there are one, PMIx and a transport that needs no device.
 dist_check_SCRIPTS += tests/loader/test_launch
+EXTRA_DIST += tests/loader/lsan.supp
 if BUILD_PMIX
 if BUILD_UCX
 TESTS += tests/loader/test_launch
