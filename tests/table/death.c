@@ -2,6 +2,7 @@
 /* A peer that is another process, and dies. */
 #include "ends.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -25,7 +26,7 @@ static void take_error(void *arg, vbn_peer_t *peer, int status, const char *reas
 static void write_all(int fd, const void *bytes, size_t len)
 {
     if (write(fd, bytes, len) != (ssize_t)len)
-        abort();
+        fail_msg("the other process does not listen");
 }
 
 /* Pipes keep the pieces together only when asked again. */
@@ -35,7 +36,7 @@ static void read_all(int fd, void *bytes, size_t len)
         ssize_t now = read(fd, (char *)bytes + got, len - got);
 
         if (now <= 0)
-            abort();
+            fail_msg("the other process says nothing");
         got += (size_t)now;
     }
 }
@@ -88,7 +89,7 @@ static pid_t start_child(int *in, int *out)
     snprintf(word[1], sizeof(word[1]), "%d", from[1]);
     child = fork();
     if (child == 0) {
-        execl("/proc/self/exe", "test_table", "--child", word[0], word[1], (char *)NULL);
+        execl(program_invocation_name, "test_table", "--child", word[0], word[1], (char *)NULL);
         _exit(127);
     }
     assert_true(child > 0);
