@@ -3,13 +3,15 @@
 # matrix.
 
 if HAVE_CMOCKA
-COLL_TESTS = tests/coll/test_coll tests/coll/test_schedule tests/coll/test_team
+COLL_TESTS = tests/coll/test_coll tests/coll/test_dtype tests/coll/test_schedule \
+	tests/coll/test_team
 check_PROGRAMS += $(COLL_TESTS)
 TESTS += $(COLL_TESTS)
 
 COLL_SUITE = tests/coll/suite.c tests/coll/suite.h tests/coll/suite_data.c tests/coll/suite_data.h
 COLL_LOOP = tests/coll/coll_unit.h tests/coll/loop.c tests/coll/loop.h
 tests_coll_test_coll_SOURCES = tests/coll/test_coll.c $(COLL_SUITE) $(COLL_LOOP)
+tests_coll_test_dtype_SOURCES = tests/coll/test_dtype.c tests/coll/coll_unit.h
 tests_coll_test_schedule_SOURCES = tests/coll/test_schedule.c tests/coll/coll_unit.h
 tests_coll_test_team_SOURCES = tests/coll/test_team.c $(COLL_LOOP)
 endif
