@@ -358,6 +358,8 @@ void vbn_engine_stall_report(vbn_coll_req_t *req)
     for (size_t i = 0; i < req->round; i++)
         rounds += req->sched.steps[i].kind == VBN_STEP_END;
     name_awaited(req, awaited, sizeof(awaited));
+    if (!awaited[0])
+        snprintf(awaited, sizeof(awaited), "the transport to end its messages");
     vbn_team_log(
         team, VBN_LOG_WARN,
         "%s (%s) number %u of team %u, rank %u of %u, has not moved for %llu ms; in round "

@@ -7,9 +7,11 @@
 
 #include <stdlib.h>
 
-#define IDLE_POLLS                                                                                 \
-    256u /* polls of the port that found nothing, before a sleep or a look at the clock */
-#define SLEEP_MS      10 /* of one sleep: other ports, and other threads' teams, go on beside it */
+/* In a wait: polls that found nothing before a sleep; turns between looks at the clock. */
+#define IDLE_POLLS 256u
+#define LOOK_TURNS 256u
+/* One sleep is short: another thread may have taken what this one waits for. */
+#define SLEEP_MS      10
 #define SEQ_ALIVE_MAX (VBN_SEQ_COUNT / 2)
 
 void vbn_req_destroy(vbn_coll_req_t *req)
@@ -48,7 +50,8 @@ static void drop_req(vbn_coll_req_t *req)
     put_req(req);
 }
 
-/* The one last at rest whose call may be like ARGS, or the one longest at rest, or a new one. */
+/* The one last at rest whose call seems to be like ARGS, or the one longest at rest, or a new one.
+ */
 static vbn_coll_req_t *get_req(vbn_team_t *team, const struct vbn_coll_args *args)
 {
     vbn_coll_req_t *req;
@@ -126,6 +129,7 @@ static int prepare(vbn_coll_req_t *req, const struct vbn_coll_args *args, struct
         req->call.param = last.param;
         return VBN_OK;
     }
+    req->asked_root = args->root;
     req->algorithm = NULL; /* until there is a schedule again */
     if (status == VBN_OK)
         status = build(req, err);
@@ -222,7 +226,7 @@ int vbn_coll_test(vbn_coll_req_t *req)
     return vbn_engine_advance(req) ? result_of(req) : VBN_PENDING;
 }
 
-/* Once a wait has found nothing for a while: the time since the last step, and a report. */
+/* Now and then in a wait: the time since the last step, and a report. */
 static void look_at_clock(vbn_coll_req_t *req)
 {
     const vbn_team_t *team = req->team;
@@ -240,19 +244,17 @@ static void look_at_clock(vbn_coll_req_t *req)
 int vbn_coll_wait(vbn_coll_req_t *req)
 {
     const vbn_team_t *team;
-    unsigned idle = 0;
+    unsigned idle = 0, turns = 0;
 
     if (!req)
         return VBN_ERR_INVALID;
     team = req->team;
     while (!vbn_engine_advance(req)) {
-        if (team->tr->progress(team->port) > 0)
-            idle = 0;
-        else if (++idle % IDLE_POLLS == 0) {
+        idle = team->tr->progress(team->port) > 0 ? 0 : idle + 1;
+        if (++turns % LOOK_TURNS == 0)
             look_at_clock(req);
-            if (team->opts.sleep && team->tr->wait)
-                team->tr->wait(team->port, SLEEP_MS);
-        }
+        if (idle && idle % IDLE_POLLS == 0 && team->opts.sleep && team->tr->wait)
+            team->tr->wait(team->port, SLEEP_MS);
         /* other ranks may need those before they come to this one */
         vbn_coll_progress(req->team);
     }

@@ -59,6 +59,7 @@ struct vbn_coll_req {
 
     /* the call */
     struct vbn_call call;
+    uint32_t asked_root; /* as the caller gave it */
     enum vbn_dtype dtype;
     vbn_reduce_fn reduce;
     void *reduce_arg;

@@ -37,6 +37,8 @@ static bool run_nonblocking(struct run *run, const struct coll_case *c, struct p
     struct vbn_error err;
 
     for (uint32_t i = 0; i < run->here; i++) {
+        if ((i + run->outcome->cases) % 3 == 0) /* some begin when messages are there already */
+            run->world->progress(run->world->arg);
         status[i] = vbn_coll_istart(run->teams[i], &parts[i].args, &reqs[i], &err);
         if (status[i] == VBN_OK) {
             status[i] = VBN_PENDING;

@@ -65,8 +65,16 @@ static bool cut_by_blocks(enum vbn_coll coll)
            coll == VBN_COLL_SCAN || coll == VBN_COLL_EXSCAN;
 }
 
+static bool only_at_root(enum vbn_coll coll)
+{
+    return coll == VBN_COLL_REDUCE || coll == VBN_COLL_GATHER || coll == VBN_COLL_GATHERV ||
+           coll == VBN_COLL_SCATTER || coll == VBN_COLL_SCATTERV;
+}
+
+enum { ORDERED = 1, IN_PLACE = 2, KINDS = 4 };
+
 static bool job_make(struct job *job, const struct vbn_algorithm *algorithm, uint32_t size,
-                     uint32_t root, bool commutative, size_t count)
+                     uint32_t root, unsigned kind, size_t count)
 {
     struct vbn_call *call = &job->call;
 
@@ -75,7 +83,7 @@ static bool job_make(struct job *job, const struct vbn_algorithm *algorithm, uin
     *call = (struct vbn_call){.coll = algorithm->coll,
                               .size = size,
                               .root = root,
-                              .commutative = commutative,
+                              .commutative = !(kind & ORDERED),
                               .elem = 8,
                               .alpha_ns = 1000,
                               .beta_ns = 1};
@@ -91,10 +99,12 @@ static bool job_make(struct job *job, const struct vbn_algorithm *algorithm, uin
         return false;
     job->arrays = calloc(2 * size + 1, sizeof(size_t));
     set_arrays(job);
-    snprintf(job->name, sizeof(job->name), "%s=%s, %u ranks, root %u%s", vbn_coll_name(call->coll),
-             algorithm->name, size, root, commutative ? "" : ", not commutative");
+    snprintf(job->name, sizeof(job->name), "%s=%s, %u ranks, root %u%s%s",
+             vbn_coll_name(call->coll), algorithm->name, size, root,
+             kind & IN_PLACE ? ", in place" : "", kind & ORDERED ? ", not commutative" : "");
     for (uint32_t r = 0; r < size; r++) {
         call->rank = r;
+        call->in_place = (kind & IN_PLACE) && (r == root || !only_at_root(call->coll));
         vbn_sched_reset(&job->sched[r], SIZE_MAX);
         algorithm->build(&job->sched[r], call);
         assert_false(job->sched[r].failed);
@@ -221,8 +231,8 @@ static void for_all(uint32_t last, check_fn check, bool roots, size_t count)
     for (const struct vbn_algorithm *const *a = vbn_algorithms; *a; a++)
         for (uint32_t size = 2; size <= last; size++)
             for (uint32_t root = 0; root < (roots ? size : 1); root += size / 2 + 1)
-                for (int commutative = roots ? 0 : 1; commutative < 2; commutative++) {
-                    if (!job_make(&job, *a, size, root, commutative, count))
+                for (unsigned kind = 0; kind < (roots ? KINDS : 1); kind++) {
+                    if (!job_make(&job, *a, size, root, kind, count))
                         continue;
                     check(&job);
                     job_free(&job);
