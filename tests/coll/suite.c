@@ -95,6 +95,60 @@ static bool run_case(struct run *run, const struct coll_case *c)
     return over;
 }
 
+/* Turns of everything; false if one of the requests is over. */
+static bool all_wait(struct run *run, vbn_coll_req_t **reqs)
+{
+    for (int turn = 0; turn < 200; turn++) {
+        run->world->progress(run->world->arg);
+        for (uint32_t i = 0; i < run->here; i++)
+            if (reqs[i] && vbn_coll_test(reqs[i]) != VBN_PENDING)
+                return false;
+    }
+    return true;
+}
+
+/* Nobody leaves a barrier before LATE has come to it. False: nothing more can be run. */
+static bool run_held_barrier(struct run *run, const struct coll_case *c, uint32_t late)
+{
+    struct vbn_coll_args args = {
+        .size = sizeof(args), .coll = VBN_COLL_BARRIER, .dtype = VBN_BYTES};
+    vbn_coll_req_t **reqs = calloc(run->here, sizeof(vbn_coll_req_t *));
+    uint32_t left = run->here;
+    bool held;
+
+    run->outcome->cases++;
+    for (uint32_t i = 0; i < run->here; i++)
+        if (i != late)
+            vbn_coll_istart(run->teams[i], &args, &reqs[i], NULL);
+    held = all_wait(run, reqs);
+    if (held)
+        vbn_coll_istart(run->teams[late], &args, &reqs[late], NULL);
+    else
+        failed(run, c, late, "was not waited for");
+    for (uint32_t turn = 0; held && left && turn < TURNS_MAX; turn++) {
+        run->world->progress(run->world->arg);
+        for (uint32_t i = 0; i < run->here; i++)
+            if (reqs[i] && vbn_coll_test(reqs[i]) != VBN_PENDING) {
+                reqs[i] = NULL;
+                left--;
+            }
+    }
+    free(reqs);
+    return held && left == 0;
+}
+
+static bool run_held_barriers(struct run *run)
+{
+    struct coll_case c = {.coll = VBN_COLL_BARRIER, .size = run->size};
+
+    if (run->world->blocking || run->here != run->size || run->size == 1)
+        return true;
+    for (uint32_t late = 0; late < run->size; late++)
+        if (!run_held_barrier(run, &c, late))
+            return false;
+    return true;
+}
+
 static bool may_be_in_place(enum vbn_coll coll)
 {
     return coll != VBN_COLL_BARRIER && coll != VBN_COLL_BCAST;
@@ -139,7 +193,9 @@ static bool run_flavours(struct run *run, enum vbn_coll coll)
                 return false;
         }
     }
-    if (run->size == 5 && coll != VBN_COLL_BARRIER) { /* and a large one */
+    if (coll == VBN_COLL_BARRIER)
+        return run_held_barriers(run);
+    if (run->size == 5) { /* and a large one */
         struct coll_case c = {
             .coll = coll, .size = run->size, .count = (size_t)1 << (run->filter->full ? 18 : 14)};
 
