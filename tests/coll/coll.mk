@@ -14,4 +14,6 @@ tests_coll_test_coll_SOURCES = tests/coll/test_coll.c $(COLL_SUITE) $(COLL_LOOP)
 tests_coll_test_dtype_SOURCES = tests/coll/test_dtype.c tests/coll/coll_unit.h
 tests_coll_test_schedule_SOURCES = tests/coll/test_schedule.c tests/coll/coll_unit.h
 tests_coll_test_team_SOURCES = tests/coll/test_team.c $(COLL_LOOP)
+tests_coll_test_team_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc \
+	-Wl,--wrap=aligned_alloc
 endif

@@ -772,6 +772,102 @@ static void a_stall_is_told_once(void **state)
     close_all(&f);
 }
 
+/* --- without memory --------------------------------------------------------------------------- */
+
+static unsigned fail_in; /* the allocation of this number from now fails; 0: none */
+
+static bool fails(void)
+{
+    return fail_in && --fail_in == 0;
+}
+
+void *__real_malloc(size_t len);
+void *__real_calloc(size_t count, size_t len);
+void *__real_realloc(void *old, size_t len);
+void *__real_aligned_alloc(size_t align, size_t len);
+void *__wrap_malloc(size_t len);
+void *__wrap_calloc(size_t count, size_t len);
+void *__wrap_realloc(void *old, size_t len);
+void *__wrap_aligned_alloc(size_t align, size_t len);
+
+void *__wrap_malloc(size_t len)
+{
+    return fails() ? NULL : __real_malloc(len);
+}
+
+void *__wrap_calloc(size_t count, size_t len)
+{
+    return fails() ? NULL : __real_calloc(count, len);
+}
+
+void *__wrap_realloc(void *old, size_t len)
+{
+    return fails() ? NULL : __real_realloc(old, len);
+}
+
+void *__wrap_aligned_alloc(size_t align, size_t len)
+{
+    return fails() ? NULL : __real_aligned_alloc(align, len);
+}
+
+/* Two teams and a call with all that a request can have; how the first failure is told. */
+static int use_memory(struct fixture *f, struct vbn_team_options *opts)
+{
+    static const uint32_t ranks[] = {1, 0, 3};
+    size_t counts[RANKS] = {40, 40, 40, 40, 40, 40};
+    int32_t in[240] = {0}, out[240];
+    struct vbn_coll_args args = sum_args(in, out, 40);
+    vbn_team_t *team = NULL, *sub = NULL;
+    vbn_coll_req_t *req = NULL;
+    int status;
+
+    args.coll = VBN_COLL_REDUCE_SCATTER;
+    args.recvcounts = counts;
+    status = vbn_team_create(loop_table(), loop_port(f->loop, 0), loop_peers(f->loop, 0), RANKS, 0,
+                             1, opts, &team, &f->err);
+    if (status != VBN_OK)
+        return status;
+    status = vbn_team_split(team, ranks, 3, 2, &sub, &f->err);
+    if (status == VBN_OK)
+        status = vbn_coll_init(sub, &args, &req, &f->err);
+    if (status == VBN_OK) {
+        vbn_coll_free(req);
+        args.coll = VBN_COLL_ALLGATHERV; /* with the memory of the last */
+        status = vbn_coll_init(sub, &args, &req, &f->err);
+        vbn_coll_free(req);
+    }
+    if (sub)
+        assert_int_equal(vbn_team_destroy(sub), VBN_OK);
+    assert_int_equal(vbn_team_destroy(team), VBN_OK);
+    return status;
+}
+
+static void without_memory_nothing_is_left(void **state)
+{
+    struct loop_options loop = {.eager_limit = SIZE_MAX};
+    struct vbn_team_options opts;
+    struct fixture f;
+    unsigned nth;
+    int status;
+
+    (void)state;
+    open_loop(&f, &loop);
+    opts = options(&f);
+    opts.rules = "bcast=chain bcast=knomial";
+    for (nth = 1;; nth++) {
+        fail_in = nth;
+        status = use_memory(&f, &opts);
+        if (fail_in)
+            break; /* there are not so many */
+        assert_int_equal(status, VBN_ERR_NO_MEMORY);
+        assert_non_null(strstr(f.err.text, "no memory"));
+    }
+    fail_in = 0;
+    assert_int_equal(status, VBN_OK);
+    assert_true(nth > 10);
+    assert_int_equal(loop_destroy(f.loop), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -792,6 +888,7 @@ int main(void)
         cmocka_unit_test(the_check_names_both_calls),
         cmocka_unit_test(the_check_lets_pass_what_agrees),
         cmocka_unit_test(a_stall_is_told_once),
+        cmocka_unit_test(without_memory_nothing_is_left),
     };
 
     return cmocka_run_group_tests_name("team", tests, NULL, NULL);
