@@ -52,8 +52,9 @@ static void build(struct vbn_sched *sched, const struct vbn_call *call)
 static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
 {
     double block = (double)call->count * (double)call->elem;
+    uint32_t rounds = call->size / 2;
 
-    cost->rounds = cost->messages = call->size / 2;
+    cost->rounds = cost->messages = rounds;
     cost->path_bytes = cost->bytes = (call->size - 1.0) * block;
 }
 

@@ -91,11 +91,11 @@ static void build(struct vbn_sched *sched, const struct vbn_call *call)
 static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
 {
     double m = (double)call->count * (double)call->elem;
-    uint32_t n = blocks_of(call);
+    uint32_t n = blocks_of(call), of_one_tree = (n + 1) / 2;
 
     cost->rounds = n + 2.0 * vbn_two_tree_levels(call->size - 1);
     cost->path_bytes = cost->rounds * m / n;
-    cost->messages = call->size > 3 ? 2.0 * ((n + 1) / 2) : n;
+    cost->messages = call->size > 3 ? 2.0 * of_one_tree : n;
     cost->bytes = cost->messages * m / n;
 }
 

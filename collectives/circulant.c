@@ -89,7 +89,7 @@ void vbn_circulant_send_blocks(const struct vbn_circulant *graph, uint32_t rank,
                                int block[VBN_CIRCULANT_MAX])
 {
     uint32_t p = graph->skip[graph->q];
-    int theirs[VBN_CIRCULANT_MAX];
+    int theirs[VBN_CIRCULANT_MAX] = {0};
 
     for (unsigned k = 0; k < graph->q; k++) {
         uint32_t to = vbn_ahead(rank, graph->skip[k], p);

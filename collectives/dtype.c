@@ -34,11 +34,12 @@ struct long_double_int {
     static void name(const void *in, void *inout, size_t count, void *arg)                         \
     {                                                                                              \
         const type *restrict x = in;                                                               \
-        type *restrict y = inout;                                                                  \
+        type *restrict y = inout; /* NOLINT(bugprone-macro-parentheses) */                         \
                                                                                                    \
         (void)arg;                                                                                 \
         for (size_t i = 0; i < count; i++) {                                                       \
-            type a = x[i], b = y[i];                                                               \
+            type a = x[i];                                                                         \
+            type b = y[i];                                                                         \
                                                                                                    \
             y[i] = (type)(result);                                                                 \
         }                                                                                          \

@@ -7,15 +7,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* (RANK + DISTANCE) mod SIZE, and back; DISTANCE ≤ SIZE. */
+/* (RANK + DISTANCE) mod SIZE, and back; RANK < SIZE, DISTANCE ≤ SIZE < 2^31. */
 static inline uint32_t vbn_ahead(uint32_t rank, uint32_t distance, uint32_t size)
 {
-    return (uint32_t)(((uint64_t)rank + distance) % size);
+    uint32_t sum = rank + distance;
+
+    return sum >= size ? sum - size : sum;
 }
 
 static inline uint32_t vbn_behind(uint32_t rank, uint32_t distance, uint32_t size)
 {
-    return (uint32_t)(((uint64_t)rank + size - distance) % size);
+    return vbn_ahead(rank, size - distance, size);
 }
 
 /* ⌈log2 N⌉, N ≥ 1. */

@@ -147,13 +147,14 @@ int vbn_team_create(const struct vbn_transport *tr, vbn_port_t *port, vbn_peer_t
                     vbn_team_t **team, struct vbn_error *err)
 {
     vbn_team_t *t = NULL;
-    int status = check_table(tr, port, peers, err);
+    int status;
 
-    if (status == VBN_OK && !team)
-        status = vbn_error_set(err, VBN_ERR_INVALID, "nowhere to put the team");
+    if (!team)
+        return vbn_error_set(err, VBN_ERR_INVALID, "nowhere to put the team");
+    status = check_table(tr, port, peers, err);
     if (status == VBN_OK)
         status = new_team(tr, port, size, rank, id, &t, err);
-    if (status != VBN_OK)
+    if (!t)
         return status;
     for (uint32_t i = 0; i < size && status == VBN_OK; i++) {
         t->peers[i] = i == rank ? NULL : peers[i];
@@ -224,7 +225,7 @@ int vbn_team_split(vbn_team_t *parent, const uint32_t *ranks, uint32_t count, ui
                              "one of them rank %u, which calls",
                              parent->id, parent->size, parent->rank);
     status = new_team(parent->tr, parent->port, count, place, id, &t, err);
-    if (status != VBN_OK)
+    if (!t)
         return status;
     for (uint32_t i = 0; i < count; i++)
         t->peers[i] = parent->peers[ranks[i]];

@@ -19,10 +19,10 @@ struct vbn_tree {
 static inline struct vbn_tree vbn_tree_at(uint32_t size, uint32_t root, uint32_t rank,
                                           uint64_t radix)
 {
-    struct vbn_tree tree = {size, root, vbn_behind(rank, root, size), radix, 1};
+    struct vbn_tree tree = {size, root, vbn_behind(rank, root, size), radix < 2 ? 2 : radix, 1};
 
-    while (tree.reach < size && tree.me % (tree.reach * radix) == 0)
-        tree.reach *= radix;
+    while (tree.reach < size && tree.me % (tree.reach * tree.radix) == 0)
+        tree.reach *= tree.radix;
     return tree;
 }
 
@@ -38,7 +38,9 @@ static inline uint32_t vbn_tree_rank(const struct vbn_tree *tree, uint32_t numbe
 
 static inline uint32_t vbn_tree_parent(const struct vbn_tree *tree)
 {
-    return tree->me - (uint32_t)(tree->me % (tree->reach * tree->radix));
+    uint64_t level = tree->reach * tree->radix;
+
+    return level ? tree->me - (uint32_t)(tree->me % level) : 0;
 }
 
 /* Whether there is a child DISTANCE further on, and its rank. */
