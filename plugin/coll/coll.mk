@@ -7,7 +7,8 @@ VBN_COLL_SOURCES = \
 	plugin/coll/coll_verbena_component.c \
 	plugin/coll/coll_verbena_data.c \
 	plugin/coll/coll_verbena_module.c \
-	plugin/coll/coll_verbena_mpi.c
+	plugin/coll/coll_verbena_mpi.c \
+	plugin/coll/host/ompi/mpi/fortran/base/fint_2_int.h
 
 # Open MPI takes every file mca_coll_* of the folder for a component, objects too.
 plugin_coll_mca_coll_verbena_la_SHORTNAME = coll
@@ -17,6 +18,7 @@ ompicomponent_LTLIBRARIES += plugin/coll/mca_coll_verbena.la
 
 plugin_coll_mca_coll_verbena_la_SOURCES = $(VBN_COLL_SOURCES)
 plugin_coll_mca_coll_verbena_la_CPPFLAGS = $(AM_CPPFLAGS) -iquote $(srcdir)/collectives \
+	-idirafter $(srcdir)/plugin/coll/host \
 	$(OMPI_CPPFLAGS) $(VBN_NDEBUG)
 plugin_coll_mca_coll_verbena_la_CFLAGS = $(AM_CFLAGS) $(OMPI_CFLAGS) -fvisibility=hidden
 plugin_coll_mca_coll_verbena_la_LIBADD = libverbena.la $(MPI_LIBS) $(OMPI_LIBS)

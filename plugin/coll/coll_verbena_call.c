@@ -8,20 +8,23 @@
  */
 #include "coll_verbena.h"
 
+#include "ompi/mca/coll/base/coll_base_util.h"
+
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
 
 #include <stdlib.h>
 
-/* A nonblocking collective. */
+/* A nonblocking collective. Open MPI's bindings write into the base class: which objects to keep.
+ */
 typedef struct coll_verbena_request {
-    ompi_request_t super; /* an item of `pending` */
+    ompi_coll_base_nbc_request_t super; /* an item of `pending` */
     coll_verbena_module_t *module;
     vbn_coll_req_t *req;
     coll_verbena_call_t call;
 } coll_verbena_request_t;
 
-static OBJ_CLASS_INSTANCE(coll_verbena_request_t, ompi_request_t, NULL, NULL);
+static OBJ_CLASS_INSTANCE(coll_verbena_request_t, ompi_coll_base_nbc_request_t, NULL, NULL);
 
 static int mpi_status(int status)
 {
@@ -86,10 +89,10 @@ static int request_cancel(ompi_request_t *request, int complete)
 
 static void request_over(coll_verbena_request_t *request, int status)
 {
-    opal_list_remove_item(&mca_coll_verbena_component.pending, &request->super.super.super);
-    request->super.req_status.MPI_ERROR =
+    opal_list_remove_item(&mca_coll_verbena_component.pending, &request->super.super.super.super);
+    request->super.super.req_status.MPI_ERROR =
         over(&request->call, vbn_team_error(request->module->team), status);
-    ompi_request_complete(&request->super, true);
+    ompi_request_complete(&request->super.super, true);
 }
 
 static int progress(void)
@@ -119,17 +122,17 @@ static coll_verbena_request_t *request_new(coll_verbena_module_t *module, ompi_c
 
     if (!request)
         return NULL;
-    OMPI_REQUEST_INIT(&request->super, false);
-    request->super.req_type = OMPI_REQUEST_COLL;
-    request->super.req_state = OMPI_REQUEST_ACTIVE;
-    request->super.req_status.MPI_SOURCE = MPI_ANY_SOURCE;
-    request->super.req_status.MPI_TAG = MPI_ANY_TAG;
-    request->super.req_status.MPI_ERROR = MPI_SUCCESS;
-    request->super.req_status._cancelled = 0;
-    request->super.req_status._ucount = 0;
-    request->super.req_free = request_free;
-    request->super.req_cancel = request_cancel;
-    request->super.req_mpi_object.comm = comm;
+    OMPI_REQUEST_INIT(&request->super.super, false);
+    request->super.super.req_type = OMPI_REQUEST_COLL;
+    request->super.super.req_state = OMPI_REQUEST_ACTIVE;
+    request->super.super.req_status.MPI_SOURCE = MPI_ANY_SOURCE;
+    request->super.super.req_status.MPI_TAG = MPI_ANY_TAG;
+    request->super.super.req_status.MPI_ERROR = MPI_SUCCESS;
+    request->super.super.req_status._cancelled = 0;
+    request->super.super.req_status._ucount = 0;
+    request->super.super.req_free = request_free;
+    request->super.super.req_cancel = request_cancel;
+    request->super.super.req_mpi_object.comm = comm;
     request->module = module;
     request->call = *call;
     if (call->args.user_op) {
@@ -154,10 +157,10 @@ int coll_verbena_start(coll_verbena_module_t *module, ompi_communicator_t *comm,
             OBJ_RELEASE(request);
         return over(call, err.text, rc);
     }
-    opal_list_append(&mca_coll_verbena_component.pending, &request->super.super.super);
+    opal_list_append(&mca_coll_verbena_component.pending, &request->super.super.super.super);
     if (!mca_coll_verbena_component.progressing)
         opal_progress_register(progress);
     mca_coll_verbena_component.progressing = true;
-    *out = &request->super;
+    *out = &request->super.super;
     return OMPI_SUCCESS;
 }
