@@ -27,7 +27,8 @@ static int put_part(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint8_t kind, cons
     if (rc)
         return rc;
     at = vbn_tx_payload(msg);
-    memcpy(at, head, head_len);
+    if (head_len)
+        memcpy(at, head, head_len);
     if (part)
         memcpy(at + head_len, t->buf + t->at, part);
     t->at += part;

@@ -191,9 +191,10 @@ struct vbn_transport {
 };
 
 /*
- * A port of `rc` over a context that the caller has opened itself, and that outlives the port: peers
- * are the context's endpoints. With it connect() leaves the `user` of an endpoint that exists alone
- * where it is given NULL, and close() frees no more than the port. VBN_ERR_NO_MEMORY. Any thread.
+ * A port of `rc` over a context that the caller has opened itself, and that outlives the port:
+ * peers are the context's endpoints. With it connect() leaves the `user` of an endpoint that exists
+ * alone where it is given NULL, and close() frees no more than the port. VBN_ERR_NO_MEMORY. Any
+ * thread.
  */
 int vbn_rc_port(vbn_context_t *ctx, vbn_port_t **port);
 

@@ -190,7 +190,7 @@ struct sim_qp {
     uint32_t rx_seq;  /* expected next */
     bool rx_any;      /* something arrived */
     bool peer_sent;   /* iWARP: the connecting side has sent */
-    bool closed; /* in the error state by its owner's wish */
+    bool closed;      /* in the error state by its owner's wish */
     bool flushing, flush_recvs, last_wqe_raised;
     struct sim_id *iw_id;
     uint32_t async_reported, async_acked;
