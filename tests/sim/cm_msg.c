@@ -182,6 +182,13 @@ static void request_repeat(const struct sim_cm_msg *msg, struct sim_id *fresh)
     sim_after(1 + sim_below(cm_timeout_ns()), msg_arrive, again, 0);
 }
 
+/* The sender of REQ gets an answer, or hears in time that none came: answers may be lost too. */
+static void answer_owed(const struct sim_cm_msg *req)
+{
+    if (req->from->obj.magic == SIM_ALIVE && req->from->gen == req->from_gen)
+        answer_expect(req->from);
+}
+
 /* False: dropped, as if lost (the listener's backlog is full). */
 static bool on_request(struct sim_cm_msg *msg)
 {
@@ -191,6 +198,7 @@ static bool on_request(struct sim_cm_msg *msg)
     struct sim_id *listener = sim_id_listener(msg->to_node, msg->port);
     if (!listener) {
         reply_reject(msg, REJ_INVALID_SERVICE);
+        answer_owed(msg);
         return true;
     }
     if (sim_chance(sim.config.cm_reject_ppm)) {
@@ -198,6 +206,7 @@ static bool on_request(struct sim_cm_msg *msg)
                                            REJ_INVALID_SERVICE};
         sim.counters.faults++;
         reply_reject(msg, reasons[sim_below(4)]);
+        answer_owed(msg);
         return true;
     }
     if (listener->backlog == 0)
@@ -205,8 +214,7 @@ static bool on_request(struct sim_cm_msg *msg)
     struct sim_id *fresh = request_id_new(listener, msg);
     sim_cm_post_request(listener, fresh, msg);
     request_repeat(msg, fresh);
-    if (msg->from->obj.magic == SIM_ALIVE && msg->from->gen == msg->from_gen)
-        answer_expect(msg->from);
+    answer_owed(msg);
     return true;
 }
 

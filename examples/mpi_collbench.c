@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Time of MPI's collectives: for each operation and size the time of one call, as the slowest rank
+ * sees it on average.
+ *
+ *     mpirun -np 4 mpi_collbench [SECONDS [SIZE…]]
+ *
+ * SECONDS (default: 0.3) is about what each figure may take. SIZE is in bytes: of the vector for
+ * bcast and allreduce, of a rank's block for allgather and alltoall. Prints lines
+ * `OPERATION BYTES MICROSECONDS`.
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct buffers {
+    char *in, *out;
+};
+
+static void run_barrier(const struct buffers *b, int bytes)
+{
+    (void)b;
+    (void)bytes;
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void run_bcast(const struct buffers *b, int bytes)
+{
+    MPI_Bcast(b->out, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+
+static void run_allreduce(const struct buffers *b, int bytes)
+{
+    MPI_Allreduce(b->in, b->out, bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void run_allgather(const struct buffers *b, int bytes)
+{
+    MPI_Allgather(b->in, bytes, MPI_BYTE, b->out, bytes, MPI_BYTE, MPI_COMM_WORLD);
+}
+
+static void run_alltoall(const struct buffers *b, int bytes)
+{
+    MPI_Alltoall(b->in, bytes, MPI_BYTE, b->out, bytes, MPI_BYTE, MPI_COMM_WORLD);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(const struct buffers *b, int bytes);
+} operations[] = {
+    {"barrier", run_barrier},     {"bcast", run_bcast},       {"allreduce", run_allreduce},
+    {"allgather", run_allgather}, {"alltoall", run_alltoall},
+};
+
+/* Average time of one call in µs; a barrier before each keeps calls from overlapping. */
+static double time_of(void (*run)(const struct buffers *, int), const struct buffers *b, int bytes,
+                      int calls)
+{
+    double sum = 0, slowest;
+
+    for (int i = 0; i < calls; i++) {
+        double start;
+
+        MPI_Barrier(MPI_COMM_WORLD);
+        start = MPI_Wtime();
+        run(b, bytes);
+        sum += MPI_Wtime() - start;
+    }
+    sum = sum * 1e6 / calls;
+    MPI_Allreduce(&sum, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return slowest;
+}
+
+static int calls_within(double seconds, double call_us)
+{
+    double n = seconds * 1e6 / (call_us + 1);
+
+    return n < 5 ? 5 : n > 2000 ? 2000 : (int)n;
+}
+
+static void measure(int op, const struct buffers *b, int bytes, double seconds, int rank)
+{
+    double us = time_of(operations[op].run, b, bytes, 5);
+    int calls = calls_within(seconds, us);
+
+    MPI_Bcast(&calls, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    us = time_of(operations[op].run, b, bytes, calls);
+    if (rank == 0) {
+        printf("%s %d %.2f\n", operations[op].name, bytes, us);
+        fflush(stdout);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const int usual[] = {8, 4096, 65536, 1048576};
+    int sizes[16], count = 0, largest = 0, rank, ranks;
+    struct buffers b;
+    double seconds;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    seconds = argc > 1 ? atof(argv[1]) : 0.3;
+    for (int i = 2; i < argc && count < 16; i++)
+        sizes[count++] = atoi(argv[i]);
+    for (int i = 0; argc <= 2 && i < 4; i++)
+        sizes[count++] = usual[i];
+    for (int i = 0; i < count; i++)
+        largest = sizes[i] > largest ? sizes[i] : largest;
+    b.in = calloc((size_t)ranks, (size_t)largest + 8);
+    b.out = calloc((size_t)ranks, (size_t)largest + 8);
+    if (!b.in || !b.out)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    measure(0, &b, 0, seconds, rank);
+    for (int i = 0; i < count; i++)
+        for (int op = 1; op < 5; op++)
+            measure(op, &b, sizes[i], seconds, rank);
+    free(b.in);
+    free(b.out);
+    MPI_Finalize();
+    return 0;
+}
