@@ -258,7 +258,7 @@ static void wrong_rules_name_the_right_ones(void **state)
 
 static const char *chosen(struct fixture *f, size_t count)
 {
-    int32_t in[1], out[1];
+    int32_t in[1] = {0}, out[1] = {0};
     struct vbn_coll_args args = sum_args(in, out, count);
     const char *name;
     vbn_coll_req_t *req;
