@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The collectives over a transport in memory. VBN_COLL_FULL=1 tests/coll/test_coll runs the whole
-# matrix.
+# matrix. The same over rc on the simulated fabric:
+#     tests/coll/test_coll_sim --full [--manner NAME] [--sizes A..B] [--seeds A..B] [--coll NAME]
+#     tests/coll/test_coll_sim --ranks 500        barrier, bcast, allreduce and allgather, small
+#     tests/coll/test_coll_sim --deaths --seeds 1..1000
 
 if HAVE_CMOCKA
-COLL_TESTS = tests/coll/test_coll tests/coll/test_dtype tests/coll/test_schedule \
+COLL_TESTS = tests/coll/test_coll tests/coll/test_coll_sim tests/coll/test_dtype tests/coll/test_schedule \
 	tests/coll/test_team
 check_PROGRAMS += $(COLL_TESTS)
 TESTS += $(COLL_TESTS)
@@ -11,6 +14,11 @@ TESTS += $(COLL_TESTS)
 COLL_SUITE = tests/coll/suite.c tests/coll/suite.h tests/coll/suite_data.c tests/coll/suite_data.h
 COLL_LOOP = tests/coll/coll_unit.h tests/coll/loop.c tests/coll/loop.h
 tests_coll_test_coll_SOURCES = tests/coll/test_coll.c $(COLL_SUITE) $(COLL_LOOP)
+tests_coll_test_coll_sim_SOURCES = tests/coll/test_coll_sim.c tests/coll/sim_death.c \
+	tests/coll/sim_death.h tests/coll/sim_job.c tests/coll/sim_job.h tests/coll/coll_unit.h \
+	$(COLL_SUITE)
+tests_coll_test_coll_sim_LDADD = libverbena_core.la tests/sim/libfabric_sim.la $(CMOCKA_LIBS)
+tests_coll_test_coll_sim_LDFLAGS = $(AM_LDFLAGS) $(SIM_WRAP)
 tests_coll_test_dtype_SOURCES = tests/coll/test_dtype.c tests/coll/coll_unit.h
 tests_coll_test_schedule_SOURCES = tests/coll/test_schedule.c tests/coll/coll_unit.h
 tests_coll_test_team_SOURCES = tests/coll/test_team.c $(COLL_LOOP)

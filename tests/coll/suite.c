@@ -28,6 +28,13 @@ static void failed(struct run *run, const struct coll_case *c, uint32_t rank, co
              c->in_place ? ", in place" : "", rank, what);
 }
 
+/* The I-th rank that is here calls next. */
+static void enter(const struct run *run, uint32_t i)
+{
+    if (run->world->enter)
+        run->world->enter(run->world->arg, run->world->first + i);
+}
+
 /* All ranks that are here at once; false if it hung. */
 static bool run_nonblocking(struct run *run, const struct coll_case *c, struct part *parts,
                             int *status)
@@ -39,6 +46,7 @@ static bool run_nonblocking(struct run *run, const struct coll_case *c, struct p
     for (uint32_t i = 0; i < run->here; i++) {
         if ((i + run->outcome->cases) % 3 == 0) /* some begin when messages are there already */
             run->world->progress(run->world->arg);
+        enter(run, i);
         status[i] = vbn_coll_istart(run->teams[i], &parts[i].args, &reqs[i], &err);
         if (status[i] == VBN_OK) {
             status[i] = VBN_PENDING;
@@ -53,6 +61,7 @@ static bool run_nonblocking(struct run *run, const struct coll_case *c, struct p
         for (uint32_t i = 0; i < run->here; i++) {
             if (!reqs[i])
                 continue;
+            enter(run, i);
             status[i] = vbn_coll_test(reqs[i]);
             if (status[i] != VBN_PENDING) {
                 reqs[i] = NULL;
@@ -95,13 +104,25 @@ static bool run_case(struct run *run, const struct coll_case *c)
     return over;
 }
 
+/* Takes a request that is over out of *REQ. */
+static bool ended(struct run *run, uint32_t i, vbn_coll_req_t **req)
+{
+    if (!*req)
+        return false;
+    enter(run, i);
+    if (vbn_coll_test(*req) == VBN_PENDING)
+        return false;
+    *req = NULL;
+    return true;
+}
+
 /* Turns of everything; false if one of the requests is over. */
 static bool all_wait(struct run *run, vbn_coll_req_t **reqs)
 {
     for (int turn = 0; turn < 200; turn++) {
         run->world->progress(run->world->arg);
         for (uint32_t i = 0; i < run->here; i++)
-            if (reqs[i] && vbn_coll_test(reqs[i]) != VBN_PENDING)
+            if (ended(run, i, &reqs[i]))
                 return false;
     }
     return true;
@@ -117,10 +138,13 @@ static bool run_held_barrier(struct run *run, const struct coll_case *c, uint32_
     bool held;
 
     run->outcome->cases++;
-    for (uint32_t i = 0; i < run->here; i++)
+    for (uint32_t i = 0; i < run->here; i++) {
+        enter(run, i);
         if (i != late)
             vbn_coll_istart(run->teams[i], &args, &reqs[i], NULL);
+    }
     held = all_wait(run, reqs);
+    enter(run, late);
     if (held)
         vbn_coll_istart(run->teams[late], &args, &reqs[late], NULL);
     else
@@ -128,10 +152,7 @@ static bool run_held_barrier(struct run *run, const struct coll_case *c, uint32_
     for (uint32_t turn = 0; held && left && turn < TURNS_MAX; turn++) {
         run->world->progress(run->world->arg);
         for (uint32_t i = 0; i < run->here; i++)
-            if (reqs[i] && vbn_coll_test(reqs[i]) != VBN_PENDING) {
-                reqs[i] = NULL;
-                left--;
-            }
+            left -= ended(run, i, &reqs[i]);
     }
     free(reqs);
     return held && left == 0;
@@ -143,7 +164,7 @@ static bool run_held_barriers(struct run *run)
 
     if (run->world->blocking || run->here != run->size || run->size == 1)
         return true;
-    for (uint32_t late = 0; late < run->size; late++)
+    for (uint32_t late = 0; late < run->size; late += run->size > 32 ? run->size / 3 : 1)
         if (!run_held_barrier(run, &c, late))
             return false;
     return true;
@@ -189,13 +210,15 @@ static bool run_flavours(struct run *run, enum vbn_coll coll)
             continue;
         for (size_t i = 0; i < (coll == VBN_COLL_BARRIER ? 1 : n); i++) {
             c.count = counts[i];
+            if (run->filter->most && c.count > run->filter->most)
+                continue;
             if (!run_roots(run, c))
                 return false;
         }
     }
     if (coll == VBN_COLL_BARRIER)
         return run_held_barriers(run);
-    if (run->size == 5) { /* and a large one */
+    if (run->size == 5 && !run->filter->most) { /* and a large one */
         struct coll_case c = {
             .coll = coll, .size = run->size, .count = (size_t)1 << (run->filter->full ? 18 : 14)};
 
@@ -245,7 +268,7 @@ static void run_coll(struct run *run, enum vbn_coll coll)
     static const char *const params[] = {"", "/3", "/257"};
     char rule[80];
 
-    for (unsigned i = 0; vbn_coll_algorithm(coll, i); i++)
+    for (unsigned i = 0; !run->filter->chosen && vbn_coll_algorithm(coll, i); i++)
         for (unsigned k = 0; k < 3; k++) {
             struct vbn_team_options opts;
 

@@ -19,12 +19,16 @@ struct coll_world {
     int (*team_create)(void *arg, uint32_t rank, uint32_t size, uint32_t id,
                        const struct vbn_team_options *opts, vbn_team_t **team);
     void (*progress)(void *arg); /* of all ports that are here */
+    /* The calls that follow are RANK's. NULL: nobody needs to know. */
+    void (*enter)(void *arg, uint32_t rank);
 };
 
 struct coll_filter {
     bool full;             /* the whole matrix rather than a part of it */
     const char *coll;      /* NULL: all operations */
     const uint32_t *sizes; /* NULL: those of the matrix; 0 at the end */
+    bool chosen;           /* algorithms are not named, only what is chosen without is run */
+    size_t most;           /* elements; 0: any number */
 };
 
 struct coll_outcome {
