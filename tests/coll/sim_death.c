@@ -24,16 +24,16 @@ struct death {
     struct member *members;
     struct death_outcome *outcome;
     uint32_t count, victim;
-    uint64_t seed, start_ns, death_ns; /* when it is to die; 0: has */
-    bool leaves;
+    uint64_t seed, start_ns, after_ns; /* virtual: when it died; how long it lived */
+    bool cold, dead;
 };
 
 /* Calls that all ranks make in this order; where one has a root, it moves. */
 static struct vbn_coll_args call_of(const struct death *d, const struct member *m)
 {
-    static const enum vbn_coll colls[] = {VBN_COLL_ALLREDUCE, VBN_COLL_BCAST,    VBN_COLL_BARRIER,
-                                          VBN_COLL_ALLGATHER, VBN_COLL_REDUCE,   VBN_COLL_ALLTOALL,
-                                          VBN_COLL_SCAN,      VBN_COLL_SCATTER,  VBN_COLL_GATHER};
+    static const enum vbn_coll colls[] = {VBN_COLL_ALLREDUCE, VBN_COLL_BCAST,   VBN_COLL_BARRIER,
+                                          VBN_COLL_ALLGATHER, VBN_COLL_REDUCE,  VBN_COLL_ALLTOALL,
+                                          VBN_COLL_SCAN,      VBN_COLL_SCATTER, VBN_COLL_GATHER};
     uint64_t number = m->calls + d->seed;
     struct vbn_coll_args args = {.size = sizeof(args),
                                  .coll = colls[number % (sizeof(colls) / sizeof(colls[0]))],
@@ -44,6 +44,8 @@ static struct vbn_coll_args call_of(const struct death *d, const struct member *
                                  .dtype = VBN_INT32,
                                  .op = VBN_SUM};
 
+    if (m->calls == 0 && !d->cold)
+        args.coll = VBN_COLL_ALLTOALL;
     return args;
 }
 
@@ -56,10 +58,11 @@ static void member_begin(struct death *d, uint32_t i)
 
     vbn_team_options_init(&opts, sizeof(opts));
     opts.stall_report_ms = 0;
+    opts.rules = "alltoall=linear";
     m->in = calloc(1, bytes);
     m->out = calloc(1, bytes);
-    if (vbn_team_create(vbn_rc_transport(), d->job->ranks[i].port, d->job->ranks[i].peers,
-                        d->count, i, TEAM, &opts, &m->team, &err) != VBN_OK)
+    if (vbn_team_create(vbn_rc_transport(), d->job->ranks[i].port, d->job->ranks[i].peers, d->count,
+                        i, TEAM, &opts, &m->team, &err) != VBN_OK)
         snprintf(d->outcome->wrong, sizeof(d->outcome->wrong), "no team: %s", err.text);
 }
 
@@ -75,9 +78,10 @@ static void call_over(struct death *d, uint32_t i, int status)
     if (status == VBN_OK)
         return;
     d->outcome->failed++;
-    if (d->death_ns)
-        snprintf(d->outcome->wrong, sizeof(d->outcome->wrong), "rank %u: call %u failed with %s, %s",
-                 i, m->calls, vbn_status_str(status), "and nobody was dead");
+    if (!d->dead)
+        snprintf(d->outcome->wrong, sizeof(d->outcome->wrong),
+                 "rank %u: call %u failed with %s, %s", i, m->calls, vbn_status_str(status),
+                 "and nobody was dead");
 }
 
 /* A rank calls the next, or looks at the one under way. */
@@ -102,23 +106,33 @@ static void member_turn(struct death *d, uint32_t i)
         call_over(d, i, status);
 }
 
-/* Lets go of what rank I had; its port too where it leaves. */
-static void member_end(struct death *d, uint32_t i, bool close_port)
+/* Lets go of what rank I had; of one that hangs the team is lost. */
+static void member_end(struct death *d, uint32_t i)
 {
     struct member *m = &d->members[i];
 
-    if (!m->team)
-        return;
-    if (close_port && d->job->ranks[i].port)
-        sim_job_leave(d->job, i);
-    if (m->req && vbn_coll_test(m->req) == VBN_PENDING)
-        snprintf(d->outcome->wrong, sizeof(d->outcome->wrong),
-                 "rank %u: an operation outlives its port", i);
-    m->req = NULL;
-    if (vbn_team_destroy(m->team) != VBN_OK)
+    if (m->team && !m->req && vbn_team_destroy(m->team) != VBN_OK)
         snprintf(d->outcome->wrong, sizeof(d->outcome->wrong),
                  "rank %u: something is left in the team", i);
     m->team = NULL;
+}
+
+/* The dead one's memory: a port that shuts takes no more, so that what it had under way fails. */
+static void victim_end(struct death *d)
+{
+    struct member *m = &d->members[d->victim];
+
+    sim_job_enter(d->job, d->victim);
+    if (d->job->ranks[d->victim].port) {
+        vbn_rc_transport()->shutdown(d->job->ranks[d->victim].port);
+        if (m->req && vbn_coll_test(m->req) != VBN_PENDING)
+            m->req = NULL;
+        sim_job_leave(d->job, d->victim);
+    }
+    if (m->req && vbn_coll_test(m->req) == VBN_PENDING)
+        snprintf(d->outcome->wrong, sizeof(d->outcome->wrong),
+                 "rank %u, dead: an operation outlives its port", d->victim);
+    m->req = NULL;
 }
 
 static bool all_over(const struct death *d)
@@ -129,19 +143,30 @@ static bool all_over(const struct death *d)
     return true;
 }
 
+/* The first call, of which everybody sends to everybody, is over. */
+static bool all_connected(const struct death *d)
+{
+    for (uint32_t i = 0; i < d->count; i++)
+        if (d->members[i].calls == 0)
+            return d->dead;
+    return true;
+}
+
 static void turn(struct death *d)
 {
     for (uint32_t i = 0; i < d->count; i++) {
         bool was_over = d->members[i].over;
 
         member_turn(d, i);
-        if (d->leaves && d->members[i].over && !was_over && d->members[i].calls < CALLS)
-            member_end(d, i, true);
+        if (d->members[i].over && !was_over && d->members[i].calls < CALLS)
+            sim_job_leave(d->job, i);
     }
     sim_job_turn(d->job);
-    if (d->death_ns && fabric_now_ns() >= d->death_ns) {
+    if (!d->cold && !all_connected(d))
+        d->start_ns = fabric_now_ns();
+    else if (!d->dead && fabric_now_ns() >= d->start_ns + d->after_ns) {
+        d->dead = true;
         sim_job_kill(d->job, d->victim);
-        d->death_ns = 0;
         d->start_ns = fabric_now_ns();
     }
 }
@@ -161,9 +186,9 @@ static void tell_who_hangs(struct death *d)
         }
 }
 
-void death_run(uint64_t seed, bool leaves, struct death_outcome *outcome)
+void death_run(uint64_t seed, bool cold, struct death_outcome *outcome)
 {
-    struct death d = {.outcome = outcome, .seed = seed, .leaves = leaves};
+    struct death d = {.outcome = outcome, .seed = seed, .cold = cold};
     uint64_t limit_ns = LIMIT_MS * UINT64_C(1000000);
 
     memset(outcome, 0, sizeof(*outcome));
@@ -175,7 +200,7 @@ void death_run(uint64_t seed, bool leaves, struct death_outcome *outcome)
         return;
     }
     d.members = calloc(d.count, sizeof(*d.members));
-    d.death_ns = 1 + fabric_random(3000000);
+    d.after_ns = 1 + fabric_random(3000000);
     for (uint32_t i = 0; i < d.count; i++)
         member_begin(&d, i);
     do
@@ -184,8 +209,10 @@ void death_run(uint64_t seed, bool leaves, struct death_outcome *outcome)
     outcome->took_ms = (fabric_now_ns() - d.start_ns) / 1000000;
     if (!all_over(&d) && !outcome->wrong[0])
         tell_who_hangs(&d);
+    if (d.dead)
+        victim_end(&d);
     for (uint32_t i = 0; i < d.count; i++)
-        member_end(&d, i, d.members[i].req != NULL);
+        member_end(&d, i);
     if (sim_job_close(d.job) && !outcome->wrong[0])
         snprintf(outcome->wrong, sizeof(outcome->wrong), "the fabric found something");
     for (uint32_t i = 0; i < d.count; i++) {

@@ -13,13 +13,10 @@
 struct death_outcome {
     uint64_t ended, failed; /* operations of those who live: all, and those with an error */
     uint64_t took_ms;       /* virtual, from the death until the last of them was over */
-    char wrong[256];        /* "" if nothing is */
+    char wrong[600];        /* "" if nothing is */
 };
 
-/*
- * LEAVES: a rank whose operation failed closes its port, as a program does that gives up. Otherwise
- * it stays, and calls no more collectives.
- */
-void death_run(uint64_t seed, bool leaves, struct death_outcome *outcome);
+/* COLD: it may die before all pairs are connected. Whose operation failed closes its port. */
+void death_run(uint64_t seed, bool cold, struct death_outcome *outcome);
 
 #endif

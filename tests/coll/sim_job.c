@@ -13,6 +13,8 @@ enum {
     QUANTUM_MAX_NS = 20 * MS_NS,
     CLOSE_STEP_NS = 100000,
     SHUTDOWN_LIMIT_MS = 20000,
+    POLLS_FEW = 4,
+    POLLS_IDLE = 70,
     ADDRESS_MAX = 4096,
     SETTINGS_MAX = 12,
 };
@@ -95,8 +97,6 @@ static void draw_config(enum sim_manner manner, uint64_t seed, struct fabric_con
     config->verbs_fail_ppm = config->cm_fail_ppm = 0;
     if (manner == SIM_CALM || manner == SIM_CROWD)
         *config = none;
-    if (manner == SIM_RECOVER)
-        return;
     config->retry_exc_ppm = config->qp_fatal_ppm = config->ghost_ppm = 0;
     config->partial_write_ppm = config->flap_ppm = 0;
     config->cm_reject_ppm = config->cm_addr_error_ppm = 0;
@@ -187,8 +187,8 @@ static bool introduce(struct sim_job *job, uint32_t to)
         if (i == to)
             continue;
         fabric_enter(job->ranks[i].number);
-        if (tr->connect(job->ranks[i].port, address, len, &job->ranks[i],
-                        &job->ranks[i].peers[to], &err) != VBN_OK) {
+        if (tr->connect(job->ranks[i].port, address, len, &job->ranks[i], &job->ranks[i].peers[to],
+                        &err) != VBN_OK) {
             fprintf(stderr, "rank %u does not know rank %u: %s\n", i, to, err.text);
             return false;
         }
@@ -246,14 +246,28 @@ void sim_job_enter(struct sim_job *job, uint32_t rank)
     fabric_enter(job->ranks[rank].number);
 }
 
+/* The slow side is looked at every 64th time: who has nothing to do comes to it at once. */
+static uint64_t polls_of(const struct sim_job *job)
+{
+    if (job->quantum_ns > job->base_quantum_ns)
+        return POLLS_IDLE;
+    if (job->manner == SIM_CALM || job->manner == SIM_CROWD)
+        return 1;
+    return between(1, fabric_random(12) ? POLLS_FEW : POLLS_IDLE);
+}
+
 static int rank_turn(struct sim_job *job, struct sim_rank *rank)
 {
+    int did = 0;
+
     if (!rank->port || rank->dead)
         return 0;
     if (job->slowness_ppm && fabric_random(1000000) < job->slowness_ppm)
         return 0;
     fabric_enter(rank->number);
-    return vbn_rc_transport()->progress(rank->port);
+    for (uint64_t polls = polls_of(job); polls > 0; polls--)
+        did += vbn_rc_transport()->progress(rank->port);
+    return did;
 }
 
 void sim_job_turn(struct sim_job *job)
@@ -316,7 +330,7 @@ int sim_job_close(struct sim_job *job)
             sim_job_leave(job, i);
         free(job->ranks[i].peers);
     }
-    dropped = job->manner == SIM_RECOVER || job->died ? 0 : job->dropped;
+    dropped = job->died ? 0 : job->dropped;
     if (dropped)
         fprintf(stderr, "%u ports did not close in good order\n", dropped);
     free(job->ranks);

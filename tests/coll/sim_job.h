@@ -10,12 +10,11 @@
 #include "verbena_transport.h"
 
 enum sim_manner {
-    SIM_CALM,    /* fixed times, the transport's own parameters */
-    SIM_TIMING,  /* times vary, ranks sleep through turns; parameters and devices are drawn */
-    SIM_FAULTS,  /* and what connections survive: lost packets, receivers not ready, lost and
-                    repeated messages of the connection manager */
-    SIM_RECOVER, /* and what they do not survive, so that they are made again */
-    SIM_CROWD,   /* as calm, with parameters for hundreds of ranks */
+    SIM_CALM,   /* fixed times, the transport's own parameters */
+    SIM_TIMING, /* times vary, ranks sleep through turns; parameters and devices are drawn */
+    SIM_FAULTS, /* and what connections survive: lost packets, receivers not ready, lost and
+                   repeated messages of the connection manager */
+    SIM_CROWD,  /* as calm, with parameters for hundreds of ranks */
 };
 
 struct sim_rank {

@@ -164,7 +164,7 @@ static bool run_held_barriers(struct run *run)
 
     if (run->world->blocking || run->here != run->size || run->size == 1)
         return true;
-    for (uint32_t late = 0; late < run->size; late += run->size > 32 ? run->size / 3 : 1)
+    for (uint32_t late = 0; late<run->size; late += run->size> 32 ? run->size / 3 : 1)
         if (!run_held_barrier(run, &c, late))
             return false;
     return true;
