@@ -25,3 +25,13 @@ tests_coll_test_team_SOURCES = tests/coll/test_team.c $(COLL_LOOP)
 tests_coll_test_team_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc \
 	-Wl,--wrap=aligned_alloc
 endif
+
+# A rank in each process, for tests/coll/run-job.
+check_PROGRAMS += tests/coll/coll_job
+tests_coll_coll_job_SOURCES = tests/coll/coll_job.c tests/coll/suite.c tests/coll/suite.h \
+	tests/coll/suite_data.c tests/coll/suite_data.h
+tests_coll_coll_job_CPPFLAGS = $(AM_CPPFLAGS) -iquote $(srcdir)/plugin/loader \
+	-iquote $(srcdir)/plugin/bootstrap
+tests_coll_coll_job_LDADD = libverbena_bootstrap.la libverbena_loader.la libverbena.la
+tests_coll_coll_job_LDFLAGS = $(AM_LDFLAGS) -no-install
+dist_check_SCRIPTS += tests/coll/run-job
