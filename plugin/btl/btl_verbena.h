@@ -136,9 +136,10 @@ typedef struct btl_verbena_modex {
     uint32_t max_message; /* longest message this process sends and takes */
     uint32_t handle_len;  /* bytes of a registration handle */
     uint32_t neighbors;   /* other processes of the job on its host */
+    uint32_t processors;  /* of its host */
     uint8_t address[VBN_ADDRESS_MAX];
 } btl_verbena_modex_t;
-_Static_assert(sizeof(btl_verbena_modex_t) == 20 + VBN_ADDRESS_MAX, "travels between hosts");
+_Static_assert(sizeof(btl_verbena_modex_t) == 24 + VBN_ADDRESS_MAX, "travels between hosts");
 
 /* Tells the user, once a host, what the help file has under TOPIC, with its arguments. */
 void btl_verbena_say(const char *topic, ...);

@@ -215,6 +215,7 @@ static int modex_publish(const btl_verbena_module_t *module)
         .max_message = htonl((uint32_t)module->attr.max_am_len),
         .handle_len = htonl((uint32_t)module->super.btl_registration_handle_size),
         .neighbors = htonl((uint32_t)opal_process_info.num_local_peers),
+        .processors = htonl((uint32_t)sysconf(_SC_NPROCESSORS_ONLN)),
     };
     size_t address_len = sizeof(modex.address);
     int rc;

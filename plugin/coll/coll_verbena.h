@@ -50,6 +50,7 @@ typedef struct coll_verbena_module {
     const struct vbn_transport *transport;
     vbn_port_t *port;
     vbn_team_t *team; /* NULL: not made yet */
+    bool crowded;     /* a member's host has fewer processors than ranks */
     size_t *counts;   /* 4 × ranks: counts and displacements of one call, in bytes */
 } coll_verbena_module_t;
 OBJ_CLASS_DECLARATION(coll_verbena_module_t);

@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a message takes where its receiver has to wait for a processor: few rounds are all. */
+#define CROWDED_ALPHA_NS 1000000u
+
 /* --- the BTL
  * ---------------------------------------------------------------------------------------- */
 
@@ -50,16 +53,19 @@ static bool member_modex(mca_btl_base_selected_module_t *btl, ompi_proc_t *proc,
     return good;
 }
 
-/* Every member comes to the same answer: it depends on what all have published. */
-static bool members_fit(ompi_communicator_t *comm, mca_btl_base_selected_module_t *btl)
+/* Every member comes to the same answers: they depend on what all have published. */
+static bool members_fit(ompi_communicator_t *comm, mca_btl_base_selected_module_t *btl,
+                        bool *crowded)
 {
     bool alone = mca_coll_verbena_component.share || (!btl_named("vader") && !btl_named("sm"));
     btl_verbena_modex_t modex;
 
-    for (int i = 0; i < ompi_comm_size(comm); i++)
+    for (int i = 0; i < ompi_comm_size(comm); i++) {
         if (!member_modex(btl, ompi_comm_peer_lookup(comm, i), &modex) ||
             (!alone && ntohl(modex.neighbors) > 0))
             return false;
+        *crowded |= ntohl(modex.neighbors) >= ntohl(modex.processors);
+    }
     return true;
 }
 
@@ -105,6 +111,8 @@ static int team_make(coll_verbena_module_t *module, ompi_communicator_t *comm,
     options.rules_file =
         component->rules_file && *component->rules_file ? component->rules_file : NULL;
     options.check = component->check;
+    if (module->crowded)
+        options.alpha_ns = CROWDED_ALPHA_NS;
     module->counts = calloc(4 * (size_t)size, sizeof(size_t));
     rc = peers && module->counts ? connect_members(module, comm, peers, err) : VBN_ERR_NO_MEMORY;
     if (rc == VBN_OK)
@@ -160,15 +168,17 @@ mca_coll_base_module_t *coll_verbena_comm_query(struct ompi_communicator_t *comm
 {
     mca_btl_base_selected_module_t *btl = btl_named("verbena");
     coll_verbena_module_t *module;
+    bool crowded = false;
 
     *priority = mca_coll_verbena_component.priority;
     if (!btl || *priority <= 0 || OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2 ||
-        comm->c_contextid > VBN_TEAM_ID_MAX || !members_fit(comm, btl))
+        comm->c_contextid > VBN_TEAM_ID_MAX || !members_fit(comm, btl, &crowded))
         return NULL;
     module = OBJ_NEW(coll_verbena_module_t);
     if (!module)
         return NULL;
     module->transport = vbn_rc_transport();
+    module->crowded = crowded;
     module->super.coll_module_enable = module_enable;
     coll_verbena_functions(&module->super);
     return &module->super;
