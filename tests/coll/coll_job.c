@@ -64,7 +64,9 @@ static void out_of_time(int number)
 static bool agree(struct vbn_job *job, struct coll_outcome *mine, uint64_t *cases)
 {
     struct coll_outcome *all = calloc(job->ranks, sizeof(*all));
-    bool good = all && vbn_job_allgather(job, mine, sizeof(*mine), all) == VBN_OK;
+    bool good = all && vbn_job_barrier(job) == VBN_OK; /* others may still wait for our messages */
+
+    good = good && vbn_job_allgather(job, mine, sizeof(*mine), all) == VBN_OK;
 
     *cases = 0;
     for (uint32_t i = 0; good && i < job->ranks; i++)
