@@ -42,7 +42,7 @@ OMPI_DECLSPEC coll_verbena_component_t mca_coll_verbena_component = {
                     .mca_close_component = component_close,
                     .mca_register_component_params = register_params,
                 },
-            .collm_data = {MCA_BASE_METADATA_PARAM_CHECKPOINT},
+            .collm_data = {.param_field = MCA_BASE_METADATA_PARAM_CHECKPOINT},
             .collm_init_query = init_query,
             .collm_comm_query = coll_verbena_comm_query,
         },
