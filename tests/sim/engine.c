@@ -289,7 +289,8 @@ static void ack_run(void *obj, uint64_t gen)
 
 static void early_complete(struct sim_qp *qp, struct sim_wqe *wqe)
 {
-    if (sim_wqe_is_read(wqe) || wqe->completed || local_check(qp, wqe) != IBV_WC_SUCCESS)
+    bool failed = wqe->status != IBV_WC_SUCCESS; /* its stream is about to end */
+    if (sim_wqe_is_read(wqe) || wqe->completed || failed || local_check(qp, wqe) != IBV_WC_SUCCESS)
         return;
     sim_wqe_verify(qp, wqe, "on the wire");
     sim_wqe_copy(wqe);
