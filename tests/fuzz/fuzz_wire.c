@@ -12,8 +12,9 @@ static void header(const uint8_t *bytes, size_t len)
     if (!vbn_wire_hdr_read(bytes, len, &h))
         return;
     fuzz_check(h.len == len - sizeof(h), "the length of a good header");
-    fuzz_check(h.type == VBN_WIRE_AM || (h.len == 0 && h.id == 0), "only messages have a payload");
-    fuzz_check(h.type >= VBN_WIRE_AM && h.type <= VBN_WIRE_BYE, "the type of a good header");
+    fuzz_check(h.type == VBN_WIRE_AM || h.type == VBN_WIRE_TAG || (h.len == 0 && h.id == 0),
+               "only messages have a payload");
+    fuzz_check(h.type >= VBN_WIRE_AM && h.type <= VBN_WIRE_TAG, "the type of a good header");
     vbn_wire_hdr_write(again, &h);
     fuzz_check(memcmp(again, bytes, sizeof(again)) == 0, "a header written as it was read");
 }
@@ -83,10 +84,48 @@ static void versions(const uint8_t *bytes, size_t len)
                "a common version is in both ranges");
 }
 
+static void tag(const uint8_t *bytes, size_t len)
+{
+    uint8_t again[sizeof(struct vbn_wire_tag)];
+    struct vbn_wire_tag t;
+
+    if (!vbn_wire_tag_read(bytes, len, &t))
+        return;
+    fuzz_check(t.tag <= VBN_WIRE_TAG_MAX && t.len <= VBN_WIRE_LEN_MAX, "the range of a tag's head");
+    fuzz_check(t.len >= len - sizeof(t), "no more bytes than the length says");
+    vbn_wire_tag_write(again, &t);
+    fuzz_check(memcmp(again, bytes, sizeof(again)) == 0, "a tag's head written as it was read");
+}
+
+static void offer(const uint8_t *bytes, size_t len)
+{
+    uint8_t again[sizeof(struct vbn_wire_offer)];
+    struct vbn_wire_offer o;
+
+    if (!vbn_wire_offer_read(bytes, len, &o))
+        return;
+    fuzz_check(o.tag <= VBN_WIRE_TAG_MAX && o.len >= 1 && o.len <= VBN_WIRE_LEN_MAX,
+               "the range of an offer");
+    vbn_wire_offer_write(again, &o);
+    fuzz_check(memcmp(again, bytes, sizeof(again)) == 0, "an offer written as it was read");
+}
+
+static void answer(const uint8_t *bytes, size_t len)
+{
+    uint8_t first[sizeof(struct vbn_wire_answer)];
+    struct vbn_wire_answer a, again;
+
+    if (!vbn_wire_answer_read(bytes, len, &a))
+        return;
+    vbn_wire_answer_write(first, &a);
+    fuzz_check(vbn_wire_answer_read(first, sizeof(first), &again) && again.id == a.id,
+               "an answer read as it was written");
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static void (*const reader[])(const uint8_t *, size_t) = {header, hello, refusal, address,
-                                                              versions};
+    static void (*const reader[])(const uint8_t *, size_t) = {header,   hello, refusal, address,
+                                                              versions, tag,   offer,   answer};
 
     if (size)
         reader[data[0] % (sizeof(reader) / sizeof(reader[0]))](data + 1, size - 1);
