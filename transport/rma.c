@@ -56,12 +56,16 @@ static void rma_retired(struct vbn_wr *wr, int status)
     rma_end(rma, status == VBN_OK || ep->state < VBN_EP_CLOSED ? status : ep->status);
 }
 
-static int rma_start(vbn_endpoint_t *ep, int kind, uintptr_t local, const vbn_mem_t *mem,
-                     uint64_t remote, uint32_t rkey, size_t len, vbn_done_fn done, void *arg)
+/* LAST is the last state of the endpoint in which it may start. */
+static int rma_start(vbn_endpoint_t *ep, enum vbn_ep_state last, int kind, uintptr_t local,
+                     const vbn_mem_t *mem, uint64_t remote, uint32_t rkey, size_t len,
+                     vbn_done_fn done, void *arg)
 {
     vbn_context_t *ctx = ep->ctx;
     struct vbn_rma *rma;
 
+    if (ep->state > last)
+        return vbn_endpoint_over_status(ep);
     if (!done || !len || len > ctx->device.max_msg_size || mem->ctx != ctx ||
         !vbn_mem_holds(mem, (const void *)local, len))
         return VBN_ERR_INVALID;
@@ -87,9 +91,8 @@ static int rma_start(vbn_endpoint_t *ep, int kind, uintptr_t local, const vbn_me
 int vbn_rma_get(vbn_endpoint_t *ep, void *local, const vbn_mem_t *mem, uint64_t remote,
                 uint32_t rkey, size_t len, vbn_done_fn done, void *arg)
 {
-    if (ep->state >= VBN_EP_CLOSED)
-        return ep->status;
-    return rma_start(ep, VBN_TX_GET, (uintptr_t)local, mem, remote, rkey, len, done, arg);
+    return rma_start(ep, VBN_EP_CLOSING, VBN_TX_GET, (uintptr_t)local, mem, remote, rkey, len, done,
+                     arg);
 }
 
 int vbn_put(vbn_endpoint_t *ep, const void *local, const vbn_mem_t *mem, uint64_t remote_addr,
@@ -98,9 +101,8 @@ int vbn_put(vbn_endpoint_t *ep, const void *local, const vbn_mem_t *mem, uint64_
     int rc;
 
     vbn_lock(ep->ctx);
-    rc = ep->state != VBN_EP_OPEN ? ep->status
-                                  : rma_start(ep, VBN_TX_PUT, (uintptr_t)local, mem, remote_addr,
-                                              remote_key, len, done, arg);
+    rc = rma_start(ep, VBN_EP_OPEN, VBN_TX_PUT, (uintptr_t)local, mem, remote_addr, remote_key, len,
+                   done, arg);
     vbn_unlock(ep->ctx);
     return rc;
 }
@@ -111,9 +113,8 @@ int vbn_get(vbn_endpoint_t *ep, void *local, const vbn_mem_t *mem, uint64_t remo
     int rc;
 
     vbn_lock(ep->ctx);
-    rc = ep->state != VBN_EP_OPEN ? ep->status
-                                  : rma_start(ep, VBN_TX_GET, (uintptr_t)local, mem, remote_addr,
-                                              remote_key, len, done, arg);
+    rc = rma_start(ep, VBN_EP_OPEN, VBN_TX_GET, (uintptr_t)local, mem, remote_addr, remote_key, len,
+                   done, arg);
     vbn_unlock(ep->ctx);
     return rc;
 }

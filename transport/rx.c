@@ -42,6 +42,14 @@ static inline void rq_chain(struct vbn_rq *rq, struct vbn_rxbuf *buf)
     rq->chain_len++;
 }
 
+/* BUF goes back to RQ; several at once are posted. */
+static inline void rq_return(struct vbn_conn *conn, struct vbn_rq *rq, struct vbn_rxbuf *buf)
+{
+    rq_chain(rq, buf);
+    if (rq->chain_len >= REFILL && !conn->q.failed && rq_post(rq))
+        vbn_conn_fail(conn, VBN_EV_QP_ERROR, "posting receives failed");
+}
+
 /* Takes buffers from the pool until the queue has its target, and posts them. */
 static int rq_fill(vbn_context_t *ctx, struct vbn_rq *rq, uint32_t target)
 {
@@ -195,28 +203,24 @@ static void rx_done(struct vbn_comp *comp, const struct ibv_wc *wc)
     }
     if (vbn_unlikely(take_message(conn, buf, wc->byte_len)))
         return;
-    rq_chain(rq, buf);
-    if (rq->chain_len >= REFILL && !conn->q.failed && rq_post(rq))
-        vbn_conn_fail(conn, VBN_EV_QP_ERROR, "posting receives failed");
+    rq_return(conn, rq, buf);
 }
 
 void vbn_rx_release(vbn_endpoint_t *ep, struct vbn_rxbuf *buf)
 {
-    vbn_context_t *ctx = ep->ctx;
+    struct vbn_rx *rx = &ep->ctx->rx;
     struct vbn_conn *conn = ep->conn;
-    struct vbn_rq *rq = ctx->rx.shared.srq || !conn ? &ctx->rx.shared : &conn->rq;
 
-    if (!conn && !ctx->rx.shared.srq) {
-        vbn_pool_put(&ctx->rx.pool, &buf->obj);
+    if (!conn) {
+        if (rx->shared.srq)
+            rq_chain(&rx->shared, buf);
+        else
+            vbn_pool_put(&rx->pool, &buf->obj);
         return;
     }
-    rq_chain(rq, buf);
-    if (!conn)
-        return;
     conn->flow.held--;
-    if (rq->chain_len >= REFILL && !conn->q.failed && rq_post(rq))
-        vbn_conn_fail(conn, VBN_EV_QP_ERROR, "posting receives failed");
-    else if (vbn_flow_ack_due(&conn->flow))
+    rq_return(conn, rx->shared.srq ? &rx->shared : &conn->rq, buf);
+    if (vbn_flow_ack_due(&conn->flow))
         vbn_tx_control(conn, VBN_WIRE_ACK);
 }
 

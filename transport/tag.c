@@ -188,7 +188,6 @@ void vbn_tag_peer_ended(vbn_endpoint_t *ep, int status)
     drop_earlies(ep, false);
     if (peer->posted)
         end_all_posted(ctx, ep, status);
-    ctx->slow_work = true;
 }
 
 void vbn_tag_peer_fini(vbn_endpoint_t *ep)

@@ -24,7 +24,6 @@ enum {
     SLOT_BYTES = 2048,
     CONST_BYTES = 8192,
     RMA_SLOTS = 4,
-    DRAIN_LIMIT_MS = 30000
 };
 
 struct header {
@@ -70,7 +69,7 @@ struct node {
 static struct node *nodes;
 static int hostile_node; /* whose messages are garbled on their way; -1: none */
 
-static struct node *node_of(struct world_rank *rank)
+static struct node *node_of(const struct world_rank *rank)
 {
     return rank->user;
 }
@@ -331,12 +330,11 @@ static bool pair_is_whole(const struct node *from, const struct node *to)
            !to->peers[a->number].ended && !to->saw_stranger_end;
 }
 
-/* NULL if nothing of the rank is open any more, else what is. */
-static const char *unsettled(const struct world *world, const struct node *node, int *peer_number)
+static const char *unsettled(const struct world *world, const struct world_rank *rank,
+                             int *peer_number)
 {
-    *peer_number = -1;
-    if (node->rank->is_dead)
-        return NULL;
+    const struct node *node = node_of(rank);
+
     if (node->to_do > 0)
         return "has work that it could not start";
     if (node->rmas_out > 0)
@@ -351,45 +349,6 @@ static const char *unsettled(const struct world *world, const struct node *node,
             return "has messages that do not arrive at";
     }
     return NULL;
-}
-
-static bool all_settled(const struct world *world)
-{
-    int peer;
-    for (int i = 0; i < world->count; i++)
-        if (unsettled(world, &nodes[i], &peer))
-            return false;
-    return true;
-}
-
-static void report_hang(struct world *world)
-{
-    int peer;
-    for (int i = 0; i < world->count; i++) {
-        const char *what = unsettled(world, &nodes[i], &peer);
-        if (what)
-            world_fail(world, "after %d s of calm rank %d still %s %d", DRAIN_LIMIT_MS / 1000, i,
-                       what, peer);
-    }
-}
-
-static void run_turns(struct world *world)
-{
-    uint64_t calm_at_ns = fabric_now_ns() + 1 + fabric_random(50000000);
-    uint64_t limit_ns = 0;
-    int victim =
-        world->plan.kills && fabric_random(2) ? (int)fabric_random((uint64_t)world->count) : -1;
-    while (!world->failed && !all_settled(world)) {
-        world_turn(world, work);
-        if (limit_ns == 0 && fabric_now_ns() > calm_at_ns) {
-            if (victim >= 0)
-                world_kill(world, &world->ranks[victim]);
-            world_calm(world);
-            limit_ns = fabric_now_ns() + DRAIN_LIMIT_MS * 1000000ull;
-        }
-        if (limit_ns && fabric_now_ns() > limit_ns)
-            report_hang(world);
-    }
 }
 
 static void check_counts(struct world *world)
@@ -420,17 +379,13 @@ void load_random(struct world *world)
     nodes = calloc((size_t)world->count, sizeof(*nodes));
     world->endpoint_error = on_endpoint_error;
     bool ready = true;
-    hostile_node = -1;
-    if (world->plan.hostile) {
-        hostile_node = world->ranks[fabric_random((uint64_t)world->count)].node;
-        fabric_node_garble(hostile_node, 1 + (uint32_t)fabric_random(50000));
-    }
+    hostile_node = world_hostile_node(world);
     world_failures_pause();
     for (int i = 0; i < world->count && ready; i++)
         ready = node_open(world, &nodes[i], &world->ranks[i]);
     world_failures_resume();
     if (ready) {
-        run_turns(world);
+        world_run(world, &(struct world_load){work, unsettled, NULL});
         check_counts(world);
     }
     /* Beside a hostile node nobody knows which puts are still on their way: vbn_close() does it. */

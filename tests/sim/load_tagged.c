@@ -25,7 +25,6 @@ enum {
     BUF_BYTES = 40000,
     GUARD_BYTES = 16,
     GUARD = 0xa5,
-    DRAIN_LIMIT_MS = 30000,
 };
 
 /* What was sent on one pair, in order. */
@@ -401,11 +400,12 @@ static bool pair_is_whole(const struct node *from, const struct node *to)
            !to->saw_stranger_end && !from->saw_stranger_end;
 }
 
-static const char *unsettled(const struct world *world, const struct node *node, int *peer)
+static const char *unsettled(const struct world *world, const struct world_rank *rank, int *peer)
 {
-    *peer = -1;
-    if (node->rank->is_dead)
-        return NULL;
+    const struct node *node = rank->user;
+
+    if (!node->draining)
+        return "has not been told of the calm";
     if (node->to_send > 0)
         return "has messages that it could not send";
     for (int i = 0; i < SLOTS / 2 && !anybody_hostile(); i++)
@@ -421,52 +421,10 @@ static const char *unsettled(const struct world *world, const struct node *node,
     return NULL;
 }
 
-static bool all_settled(const struct world *world)
+static void calmed(struct world *world)
 {
-    int peer;
-
-    for (int i = 0; i < world->count; i++)
-        if (unsettled(world, &nodes[i], &peer))
-            return false;
-    return true;
-}
-
-static void report_hang(struct world *world)
-{
-    int peer;
-
-    for (int i = 0; i < world->count; i++) {
-        const char *what = unsettled(world, &nodes[i], &peer);
-        if (what)
-            world_fail(world, "after %d s of calm rank %d still %s %d", DRAIN_LIMIT_MS / 1000, i,
-                       what, peer);
-    }
-}
-
-static void drain(struct world *world)
-{
-    world_calm(world);
     for (int i = 0; i < world->count; i++)
         nodes[i].draining = true;
-}
-
-static void run_turns(struct world *world)
-{
-    uint64_t calm_at_ns = fabric_now_ns() + 1 + fabric_random(50000000), limit_ns = 0;
-    int victim =
-        world->plan.kills && fabric_random(2) ? (int)fabric_random((uint64_t)world->count) : -1;
-
-    while (!world->failed && !(limit_ns && all_settled(world))) {
-        world_turn(world, work);
-        if (limit_ns == 0 && fabric_now_ns() > calm_at_ns) {
-            if (victim >= 0)
-                world_kill(world, &world->ranks[victim]);
-            drain(world);
-            limit_ns = fabric_now_ns() + DRAIN_LIMIT_MS * 1000000ull;
-        }
-        if (limit_ns && fabric_now_ns() > limit_ns)
-            report_hang(world);
-    }
 }
 
 /* No receive may have taken a message while an earlier one that it fits was still to be had. */
@@ -496,17 +454,13 @@ void load_tagged(struct world *world)
 
     nodes = calloc((size_t)world->count, sizeof(*nodes));
     world->endpoint_error = on_endpoint_error;
-    hostile_node = -1;
-    if (world->plan.hostile) {
-        hostile_node = world->ranks[fabric_random((uint64_t)world->count)].node;
-        fabric_node_garble(hostile_node, 1 + (uint32_t)fabric_random(50000));
-    }
+    hostile_node = world_hostile_node(world);
     world_failures_pause();
     for (int i = 0; i < world->count && ready; i++)
         ready = node_open(world, &nodes[i], &world->ranks[i]);
     world_failures_resume();
     if (ready) {
-        run_turns(world);
+        world_run(world, &(struct world_load){work, unsettled, calmed});
         check_all_order(world);
     }
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 enum {
+    CALM_LIMIT_MS = 30000, /* in which a calm world must settle */
     MS_NS = 1000000,
     QUANTUM_MAX_NS = 20 * MS_NS,
     POLLS_FEW = 6,
@@ -293,6 +294,73 @@ void world_calm(struct world *world)
     for (int i = 0; i < world->count; i++) {
         world->ranks[i].stopped_until_ns = 0;
         fabric_link_set(world->ranks[i].node, true);
+    }
+}
+
+/* ---- a workload, from faults to calm ---- */
+
+int world_hostile_node(const struct world *world)
+{
+    int node;
+
+    if (!world->plan.hostile)
+        return -1;
+    node = world->ranks[fabric_random((uint64_t)world->count)].node;
+    fabric_node_garble(node, 1 + (uint32_t)fabric_random(50000));
+    return node;
+}
+
+/* The first that is open, from RANK on, which goes to that rank; NULL at the end of the ranks. */
+static const char *next_unsettled(const struct world *world, const struct world_load *load,
+                                  int *rank, int *peer)
+{
+    const char *what = NULL;
+
+    for (; *rank < world->count; ++*rank) {
+        *peer = -1;
+        if (!world->ranks[*rank].is_dead)
+            what = load->unsettled(world, &world->ranks[*rank], peer);
+        if (what)
+            break;
+    }
+    return what;
+}
+
+static bool all_settled(const struct world *world, const struct world_load *load)
+{
+    int rank = 0, peer;
+
+    return !next_unsettled(world, load, &rank, &peer);
+}
+
+static void report_hang(struct world *world, const struct world_load *load)
+{
+    const char *what;
+    int peer;
+
+    for (int rank = 0; (what = next_unsettled(world, load, &rank, &peer)); rank++)
+        world_fail(world, "after %d s of calm rank %d still %s %d", CALM_LIMIT_MS / 1000, rank,
+                   what, peer);
+}
+
+void world_run(struct world *world, const struct world_load *load)
+{
+    uint64_t calm_at_ns = fabric_now_ns() + 1 + fabric_random(50000000), limit_ns = 0;
+    int victim =
+        world->plan.kills && fabric_random(2) ? (int)fabric_random((uint64_t)world->count) : -1;
+
+    while (!world->failed && !all_settled(world, load)) {
+        world_turn(world, load->work);
+        if (limit_ns == 0 && fabric_now_ns() > calm_at_ns) {
+            if (victim >= 0)
+                world_kill(world, &world->ranks[victim]);
+            world_calm(world);
+            if (load->calmed)
+                load->calmed(world);
+            limit_ns = fabric_now_ns() + CALM_LIMIT_MS * 1000000ull;
+        }
+        if (limit_ns && fabric_now_ns() > limit_ns)
+            report_hang(world, load);
     }
 }
 

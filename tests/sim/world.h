@@ -71,6 +71,20 @@ void world_kill(struct world *world, struct world_rank *rank);
 void world_fail(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* All faults off, links up, nobody stopped: what is possible must now come to its end. */
 void world_calm(struct world *world);
+/* What a workload does, for world_run(). */
+struct world_load {
+    void (*work)(struct world *world, struct world_rank *rank); /* before a rank's progress */
+    /* NULL if nothing of RANK, which lives, is open any more; else what is, and in PEER the rank
+     * towards which, or -1. */
+    const char *(*unsettled)(const struct world *world, const struct world_rank *rank, int *peer);
+    void (*calmed)(struct world *world); /* NULL, or called when the calm has begun */
+};
+/* Turns until all ranks have settled: for a time drawn at random under the plan's faults, at the
+ * end of which a rank may be killed, then in a calm, in which they must settle in bounded time. */
+void world_run(struct world *world, const struct world_load *load);
+/* The node of a rank drawn at random, which garbles from now on what it sends; -1 where the plan
+ * has no hostile node. */
+int world_hostile_node(const struct world *world);
 /* Between these no call fails at random: for what a workload needs in order to begin. That it
  * fails in good order is the failure loop's subject (test_failing_calls.c). */
 void world_failures_pause(void);
