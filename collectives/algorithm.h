@@ -35,7 +35,11 @@ struct vbn_algorithm {
     unsigned limits;
     size_t param; /* the default of the call's `param` */
     void (*build)(struct vbn_sched *sched, const struct vbn_call *call);
-    /* Adds the cost to *COST, which is zero. Reads size, elem, count, param only. */
+    /*
+     * Writes the cost for two ranks or more to *COST, which is zero. What stays zero of `depth`,
+     * `all_messages` and `all_bytes` is as where all ranks do the same: `rounds`, and size times
+     * `messages` and `bytes`. Reads size, elem, count, param and the model only.
+     */
     void (*cost)(const struct vbn_call *call, struct vbn_coll_cost *cost);
 };
 
@@ -48,14 +52,19 @@ const struct vbn_algorithm *vbn_algorithm_at(enum vbn_coll coll, unsigned i);
 /* Whether ALGORITHM can do CALL. */
 bool vbn_algorithm_fits(const struct vbn_algorithm *algorithm, const struct vbn_call *call);
 
+/* What ALGORITHM costs for CALL; all 0 for one rank. */
+struct vbn_coll_cost vbn_algorithm_cost(const struct vbn_algorithm *algorithm,
+                                        const struct vbn_call *call);
+
 /* The `param` of a call: PARAM, or the default for 0, brought to what makes sense for SIZE ranks.
  */
 size_t vbn_algorithm_param(const struct vbn_algorithm *algorithm, uint32_t size, size_t param);
 
-/* The model's defaults, about those of soft-RoCE: a message, a byte of it, a byte reduced. */
-#define VBN_ALPHA_NS 25000u
-#define VBN_BETA_PS  20000u
-#define VBN_GAMMA_PS 500u
+/* The model's defaults, see struct vbn_team_options: their proportions are those of soft-RoCE. */
+#define VBN_LATENCY_NS 5000u
+#define VBN_ALPHA_NS   10000u
+#define VBN_BETA_PS    2000u
+#define VBN_GAMMA_PS   300u
 
 /* Where block I starts in the buffer of sends or receives, and its length, in bytes. */
 static inline size_t vbn_send_off(const struct vbn_call *call, uint32_t i)

@@ -6,6 +6,7 @@
 #include "algorithm.h"
 
 extern const struct vbn_algorithm vbn_barrier_dissemination;
+extern const struct vbn_algorithm vbn_barrier_knomial;
 extern const struct vbn_algorithm vbn_barrier_recursive_doubling;
 
 extern const struct vbn_algorithm vbn_bcast_chain;
@@ -20,6 +21,7 @@ extern const struct vbn_algorithm vbn_reduce_rabenseifner;
 
 extern const struct vbn_algorithm vbn_allreduce_recursive_doubling;
 extern const struct vbn_algorithm vbn_allreduce_circulant;
+extern const struct vbn_algorithm vbn_allreduce_knomial;
 extern const struct vbn_algorithm vbn_allreduce_rabenseifner;
 extern const struct vbn_algorithm vbn_allreduce_ring;
 
@@ -32,6 +34,7 @@ extern const struct vbn_algorithm vbn_reduce_scatter_block_circulant;
 extern const struct vbn_algorithm vbn_reduce_scatter_block_pairwise;
 
 extern const struct vbn_algorithm vbn_allgather_bruck;
+extern const struct vbn_algorithm vbn_allgather_knomial;
 extern const struct vbn_algorithm vbn_allgather_linear;
 extern const struct vbn_algorithm vbn_allgather_recursive_doubling;
 extern const struct vbn_algorithm vbn_allgather_ring;

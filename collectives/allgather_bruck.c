@@ -51,6 +51,7 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
 
     cost->rounds = cost->messages = vbn_log2_ceil(call->size);
     cost->path_bytes = cost->bytes = (call->size - 1.0) * block;
+    cost->copied = call->size * block;
 }
 
 const struct vbn_algorithm vbn_allgather_bruck = {VBN_COLL_ALLGATHER, "bruck", 0, 0, build, cost};

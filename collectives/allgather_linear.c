@@ -28,6 +28,7 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
 {
     double block = (double)call->count * (double)call->elem;
 
+    cost->depth = 1;
     cost->rounds = cost->messages = call->size - 1.0;
     cost->path_bytes = cost->bytes = cost->messages * block;
 }

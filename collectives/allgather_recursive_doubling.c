@@ -80,6 +80,8 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
     cost->rounds = log + 2 * extra;
     cost->messages = log + extra;
     cost->path_bytes = cost->bytes + extra * block;
+    cost->all_messages = log * (double)fold.pow2 + 2.0 * fold.extra;
+    cost->all_bytes = (call->size * (fold.pow2 - 1.0) + fold.extra * (call->size + 1.0)) * block;
 }
 
 const struct vbn_algorithm vbn_allgather_recursive_doubling = {

@@ -29,6 +29,7 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
     cost->rounds = cost->messages = 2 * vbn_log2_ceil(call->size);
     cost->path_bytes = cost->bytes = 2 * m;
     cost->reduced = m;
+    cost->copied = 2 * m;
 }
 
 const struct vbn_algorithm vbn_allreduce_circulant = {

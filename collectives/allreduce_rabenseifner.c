@@ -32,6 +32,8 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
     cost->messages = 2 * log + extra;
     cost->bytes = 2 * m * part + extra * m;
     cost->reduced = m * part + extra * m;
+    cost->all_messages = 2.0 * log * fold.pow2 + 2.0 * fold.extra;
+    cost->all_bytes = 2 * (fold.pow2 - 1.0 + fold.extra) * m;
 }
 
 const struct vbn_algorithm vbn_allreduce_rabenseifner = {

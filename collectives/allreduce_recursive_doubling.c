@@ -90,6 +90,8 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
     cost->path_bytes = cost->rounds * m;
     cost->messages = log + extra;
     cost->bytes = cost->reduced = cost->messages * m;
+    cost->all_messages = log * (double)fold.pow2 + 2.0 * fold.extra;
+    cost->all_bytes = cost->all_messages * m;
 }
 
 const struct vbn_algorithm vbn_allreduce_recursive_doubling = {

@@ -69,6 +69,7 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
     }
     cost->rounds = cost->messages;
     cost->path_bytes = cost->bytes;
+    cost->copied = 2 * (call->size * block + cost->bytes);
 }
 
 const struct vbn_algorithm vbn_alltoall_bruck = {VBN_COLL_ALLTOALL, "bruck", 0, 0, build, cost};

@@ -43,6 +43,7 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
 
     cost->rounds = log + (fold.extra ? 2 : 0);
     cost->messages = log + (fold.extra ? 1 : 0);
+    cost->all_messages = log * (double)fold.pow2 + 2.0 * fold.extra;
 }
 
 const struct vbn_algorithm vbn_barrier_recursive_doubling = {

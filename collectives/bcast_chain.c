@@ -39,6 +39,9 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
     cost->path_bytes = cost->rounds * m / n;
     cost->messages = n;
     cost->bytes = m;
+    cost->depth = call->size - 1.0;
+    cost->all_messages = cost->depth * n;
+    cost->all_bytes = cost->depth * m;
 }
 
 const struct vbn_algorithm vbn_bcast_chain = {VBN_COLL_BCAST, "chain", VBN_ALGO_SEGMENT, 0,

@@ -83,6 +83,8 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
 
     cost->rounds = cost->messages = n - 1 + vbn_log2_ceil(call->size);
     cost->path_bytes = cost->bytes = cost->rounds * m / n;
+    cost->all_messages = (call->size - 1.0) * n;
+    cost->all_bytes = (call->size - 1.0) * m;
 }
 
 const struct vbn_algorithm vbn_bcast_circulant = {VBN_COLL_BCAST, "circulant", VBN_ALGO_SEGMENT, 0,

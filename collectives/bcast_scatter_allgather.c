@@ -67,6 +67,8 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
 
     cost->rounds = cost->messages = vbn_log2_ceil(call->size) + p - 1;
     cost->path_bytes = cost->bytes = 2 * m * (p - 1) / p;
+    cost->all_messages = (p + 1) * (p - 1);
+    cost->all_bytes = (p - 1 + vbn_tree_path_sum(call->size, 2) / p) * m;
 }
 
 const struct vbn_algorithm vbn_bcast_scatter_allgather = {

@@ -97,6 +97,9 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
     cost->path_bytes = cost->rounds * m / n;
     cost->messages = call->size > 3 ? 2.0 * of_one_tree : n;
     cost->bytes = cost->messages * m / n;
+    cost->depth = vbn_two_tree_levels(call->size - 1);
+    cost->all_messages = (call->size - 1.0) * n;
+    cost->all_bytes = (call->size - 1.0) * m;
 }
 
 const struct vbn_algorithm vbn_bcast_two_tree = {VBN_COLL_BCAST, "two_tree", VBN_ALGO_SEGMENT, 0,

@@ -6,11 +6,13 @@ libverbena_core_la_SOURCES += \
 	collectives/algorithm.h \
 	collectives/algorithms.h \
 	collectives/allgather_bruck.c \
+	collectives/allgather_knomial.c \
 	collectives/allgather_linear.c \
 	collectives/allgather_neighbor.c \
 	collectives/allgather_recursive_doubling.c \
 	collectives/allgather_ring.c \
 	collectives/allreduce_circulant.c \
+	collectives/allreduce_knomial.c \
 	collectives/allreduce_rabenseifner.c \
 	collectives/allreduce_recursive_doubling.c \
 	collectives/allreduce_ring.c \
@@ -18,6 +20,7 @@ libverbena_core_la_SOURCES += \
 	collectives/alltoall_linear.c \
 	collectives/alltoall_pairwise.c \
 	collectives/barrier_dissemination.c \
+	collectives/barrier_knomial.c \
 	collectives/barrier_recursive_doubling.c \
 	collectives/bcast_chain.c \
 	collectives/bcast_circulant.c \
@@ -62,6 +65,7 @@ libverbena_core_la_SOURCES += \
 	collectives/select.c \
 	collectives/team.c \
 	collectives/team.h \
+	collectives/tree.c \
 	collectives/tree.h \
 	collectives/two_tree.c \
 	collectives/two_tree.h

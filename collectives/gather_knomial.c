@@ -45,14 +45,14 @@ static void build_inner(struct vbn_sched *sched, const struct vbn_call *call,
     size_t len = call->count * call->elem;
     uint32_t parent = vbn_tree_rank(tree, vbn_tree_parent(tree));
     uint32_t span = vbn_tree_span(tree, tree->me, tree->reach);
-    struct vbn_at blocks = span > 1 ? vbn_sched_tmp(sched, span * len) : vbn_at(VBN_AT_SEND, 0);
+    struct vbn_at blocks = span > 1 ? vbn_sched_tmp(sched, span * len) : vbn_own_block(call);
 
     for (uint64_t reach = 1; reach < tree->reach; reach *= tree->radix)
         for (uint64_t d = reach; d < reach * tree->radix && vbn_tree_has(tree, d); d += reach)
             vbn_sched_recv(sched, vbn_tree_child(tree, d), vbn_at_plus(blocks, d * len),
                            vbn_tree_span(tree, tree->me + (uint32_t)d, reach) * len, 0, true);
     if (span > 1)
-        vbn_sched_copy(sched, blocks, vbn_at(VBN_AT_SEND, 0), len);
+        vbn_sched_copy(sched, blocks, vbn_own_block(call), len);
     vbn_sched_end(sched);
     vbn_sched_send(sched, parent, blocks, span * len, 0);
     vbn_sched_end(sched);
@@ -83,9 +83,12 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
         for (uint64_t d = reach; d < reach * call->param && d < call->size; d += reach)
             if (vbn_tree_span(&tree, (uint32_t)d, reach) * block > cost->bytes)
                 cost->bytes = vbn_tree_span(&tree, (uint32_t)d, reach) * block;
-    cost->rounds = vbn_log_ceil(call->size, call->param) * (double)(call->param - 1);
+    cost->depth = vbn_tree_levels(call);
+    cost->rounds = cost->depth * (double)(call->param - 1);
     cost->path_bytes = (call->size - 1.0) * block;
-    cost->messages = call->size > 1;
+    cost->messages = 1;
+    cost->all_messages = call->size - 1.0;
+    cost->all_bytes = vbn_tree_path_sum(call->size, call->param) * block;
 }
 
 const struct vbn_algorithm vbn_gather_knomial = {VBN_COLL_GATHER, "knomial", VBN_ALGO_RADIX, 2,

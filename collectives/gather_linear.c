@@ -32,8 +32,10 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
 
     cost->rounds = call->size - 1.0;
     cost->path_bytes = cost->rounds * block;
-    cost->messages = call->size > 1;
-    cost->bytes = cost->messages * block;
+    cost->depth = cost->messages = 1;
+    cost->bytes = block;
+    cost->all_messages = cost->rounds;
+    cost->all_bytes = cost->path_bytes;
 }
 
 const struct vbn_algorithm vbn_gather_linear = {VBN_COLL_GATHER, "linear", 0, 0, build, cost};

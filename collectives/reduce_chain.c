@@ -87,12 +87,13 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
 {
     double m = (double)call->count * (double)call->elem, n = blocks_of(call);
 
-    if (call->size == 1)
-        return;
     cost->rounds = n + call->size - 2;
     cost->path_bytes = cost->rounds * m / n;
     cost->messages = n;
     cost->bytes = cost->reduced = m;
+    cost->depth = call->size - 1.0;
+    cost->all_messages = cost->depth * n;
+    cost->all_bytes = cost->depth * m;
 }
 
 const struct vbn_algorithm vbn_reduce_chain = {VBN_COLL_REDUCE, "chain", VBN_ALGO_SEGMENT, 0,

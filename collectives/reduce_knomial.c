@@ -80,10 +80,13 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
 {
     double m = (double)call->count * (double)call->elem;
 
-    cost->rounds = vbn_log_ceil(call->size, call->param) * (double)(call->param - 1);
+    cost->depth = vbn_tree_levels(call);
+    cost->rounds = cost->depth * (double)(call->param - 1);
     cost->path_bytes = cost->rounds * m;
-    cost->messages = call->size > 1;
-    cost->bytes = cost->messages * m;
+    cost->messages = 1;
+    cost->bytes = m;
+    cost->all_messages = call->size - 1.0;
+    cost->all_bytes = cost->all_messages * m;
     cost->reduced = vbn_tree_degree(call) * m;
 }
 

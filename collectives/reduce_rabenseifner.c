@@ -51,13 +51,13 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
     double m = (double)call->count * (double)call->elem, part = 1.0 - 1.0 / fold.pow2;
     unsigned log = vbn_log2_ceil(fold.pow2), extra = fold.extra ? 1 : 0;
 
-    if (call->size == 1)
-        return;
     cost->rounds = 2 * log + extra;
     cost->path_bytes = 2 * m * part + extra * m;
     cost->messages = log + 1;
     cost->bytes = m * part + m / 2;
     cost->reduced = m * part + extra * m;
+    cost->all_messages = (log + 1.0) * fold.pow2 - 1 + fold.extra;
+    cost->all_bytes = (fold.pow2 - 1.0 + fold.extra + log / 2.0) * m;
 }
 
 const struct vbn_algorithm vbn_reduce_rabenseifner = {

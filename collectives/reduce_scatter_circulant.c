@@ -27,6 +27,7 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
 
     cost->rounds = cost->messages = vbn_log2_ceil(call->size);
     cost->path_bytes = cost->bytes = cost->reduced = block * (call->size - 1.0);
+    cost->copied = call->size * block;
 }
 
 const struct vbn_algorithm vbn_reduce_scatter_circulant = {

@@ -6,6 +6,7 @@
 /* Of each operation the first can do any call. */
 const struct vbn_algorithm *const vbn_algorithms[] = {
     &vbn_barrier_dissemination,
+    &vbn_barrier_knomial,
     &vbn_barrier_recursive_doubling,
     &vbn_bcast_chain,
     &vbn_bcast_circulant,
@@ -17,6 +18,7 @@ const struct vbn_algorithm *const vbn_algorithms[] = {
     &vbn_reduce_rabenseifner,
     &vbn_allreduce_recursive_doubling,
     &vbn_allreduce_circulant,
+    &vbn_allreduce_knomial,
     &vbn_allreduce_rabenseifner,
     &vbn_allreduce_ring,
     &vbn_reduce_scatter_ordered,
@@ -26,6 +28,7 @@ const struct vbn_algorithm *const vbn_algorithms[] = {
     &vbn_reduce_scatter_block_circulant,
     &vbn_reduce_scatter_block_pairwise,
     &vbn_allgather_bruck,
+    &vbn_allgather_knomial,
     &vbn_allgather_linear,
     &vbn_allgather_recursive_doubling,
     &vbn_allgather_ring,
@@ -108,6 +111,23 @@ size_t vbn_algorithm_param(const struct vbn_algorithm *algorithm, uint32_t size,
     return value < 2 ? 2 : value;
 }
 
+struct vbn_coll_cost vbn_algorithm_cost(const struct vbn_algorithm *algorithm,
+                                        const struct vbn_call *call)
+{
+    struct vbn_coll_cost cost = {0};
+
+    if (call->size < 2)
+        return cost;
+    algorithm->cost(call, &cost);
+    if (cost.depth == 0)
+        cost.depth = cost.rounds;
+    if (cost.all_messages == 0)
+        cost.all_messages = call->size * cost.messages;
+    if (cost.all_bytes == 0)
+        cost.all_bytes = call->size * cost.bytes;
+    return cost;
+}
+
 int vbn_coll_predict(enum vbn_coll coll, unsigned i, uint32_t size, size_t count, size_t elem_size,
                      size_t param, struct vbn_coll_cost *cost)
 {
@@ -124,7 +144,6 @@ int vbn_coll_predict(enum vbn_coll coll, unsigned i, uint32_t size, size_t count
         !vbn_algorithm_fits(algorithm, &call))
         return VBN_ERR_INVALID;
     call.param = vbn_algorithm_param(algorithm, size, param);
-    *cost = (struct vbn_coll_cost){0};
-    algorithm->cost(&call, cost);
+    *cost = vbn_algorithm_cost(algorithm, &call);
     return VBN_OK;
 }

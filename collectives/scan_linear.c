@@ -52,8 +52,10 @@ static void cost_scan(const struct vbn_call *call, struct vbn_coll_cost *cost)
 
     cost->rounds = call->size - 1.0;
     cost->path_bytes = cost->rounds * m;
-    cost->messages = call->size > 1;
-    cost->bytes = cost->reduced = cost->messages * m;
+    cost->messages = 1;
+    cost->bytes = cost->reduced = m;
+    cost->all_messages = cost->rounds;
+    cost->all_bytes = cost->path_bytes;
 }
 
 static void cost_exscan(const struct vbn_call *call, struct vbn_coll_cost *cost)

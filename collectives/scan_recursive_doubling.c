@@ -61,13 +61,15 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
 {
     double m = (double)call->count * (double)call->elem;
     uint32_t first = vbn_scan_first(call), n = call->size - first;
-    unsigned log = n ? vbn_log2_ceil(n) : 0;
+    unsigned log = vbn_log2_ceil(n);
 
-    cost->rounds = log + (first && call->size > 1 ? 1 : 0);
+    cost->rounds = log + first;
     cost->path_bytes = cost->rounds * m;
     cost->messages = cost->rounds;
     cost->bytes = cost->messages * m;
     cost->reduced = log * m;
+    cost->all_messages = (double)n * log - ((1u << log) - 1.0) + first * n;
+    cost->all_bytes = cost->all_messages * m;
 }
 
 const struct vbn_algorithm vbn_scan_recursive_doubling = {

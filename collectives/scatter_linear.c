@@ -36,6 +36,9 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
 
     cost->rounds = cost->messages = call->size - 1.0;
     cost->path_bytes = cost->bytes = cost->rounds * block;
+    cost->depth = 1;
+    cost->all_messages = cost->rounds;
+    cost->all_bytes = cost->path_bytes;
 }
 
 const struct vbn_algorithm vbn_scatter_linear = {VBN_COLL_SCATTER, "linear", 0, 0, build, cost};

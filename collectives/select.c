@@ -26,16 +26,28 @@ static const struct vbn_rule *rule_for(const vbn_team_t *team, const struct vbn_
     return NULL;
 }
 
-/* Messages that a rank sends at once are counted as if they followed one another. */
+static double largest(double a, double b, double c)
+{
+    double d = a > b ? a : b;
+
+    return c > d ? c : d;
+}
+
+/*
+ * The longest path, the busiest rank, or, where fewer processors than ranks share it, all the work:
+ * whichever takes longest. Messages that a rank sends at once follow one another.
+ */
 static double time_of(const vbn_team_t *team, const struct vbn_algorithm *algorithm,
                       const struct vbn_call *call)
 {
-    struct vbn_coll_cost cost = {0};
+    struct vbn_coll_cost cost = vbn_algorithm_cost(algorithm, call);
+    double at_once = vbn_team_at_once(team);
 
-    algorithm->cost(call, &cost);
-    return (cost.rounds > cost.messages ? cost.rounds : cost.messages) * call->alpha_ns +
-           (cost.path_bytes > cost.bytes ? cost.path_bytes : cost.bytes) * call->beta_ns +
-           cost.reduced * (double)team->opts.gamma_ps / 1e3;
+    return cost.depth * (double)team->opts.latency_ns +
+           largest(cost.rounds, cost.messages, cost.all_messages / at_once) * call->alpha_ns +
+           largest(cost.path_bytes, cost.bytes, cost.all_bytes / at_once) * call->beta_ns +
+           (cost.reduced + cost.copied) * (call->size / at_once) * (double)team->opts.gamma_ps /
+               1e3;
 }
 
 /* Costs are for equal blocks: the average one stands for those of different lengths. */

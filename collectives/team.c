@@ -38,6 +38,7 @@ void vbn_team_options_init(struct vbn_team_options *opts, size_t size)
         .size = size,
         .sleep = true,
         .stall_report_ms = 30000,
+        .latency_ns = VBN_LATENCY_NS,
         .alpha_ns = VBN_ALPHA_NS,
         .beta_ps = VBN_BETA_PS,
         .gamma_ps = VBN_GAMMA_PS,

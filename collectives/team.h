@@ -100,6 +100,14 @@ struct vbn_team {
     struct vbn_error error; /* of the last blocking operation that failed */
 };
 
+/* How many ranks can be busy at a time. */
+static inline uint32_t vbn_team_at_once(const vbn_team_t *team)
+{
+    uint32_t processors = team->opts.processors;
+
+    return processors && processors < team->size ? processors : team->size;
+}
+
 void vbn_team_log(const vbn_team_t *team, enum vbn_log_level level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4), cold));
 uint64_t vbn_team_clock_ns(const vbn_team_t *team);

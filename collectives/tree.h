@@ -62,6 +62,29 @@ static inline uint32_t vbn_tree_span(const struct vbn_tree *tree, uint32_t numbe
     return (uint32_t)(reach < rest ? reach : rest);
 }
 
+/* The root's LEN bytes at DATA to all, who have them at DATA too; EARLY as in schedule.h. */
+void vbn_tree_pass_down(struct vbn_sched *sched, const struct vbn_tree *tree, struct vbn_at data,
+                        size_t len, bool early);
+
+/* How many levels there are below the root; how many steps all ranks together are from it. */
+static inline unsigned vbn_tree_levels(const struct vbn_call *call)
+{
+    return vbn_log_ceil(call->size, call->param);
+}
+
+static inline double vbn_tree_path_sum(uint32_t size, uint64_t radix)
+{
+    double sum = 0;
+
+    for (uint64_t reach = 1; reach < size; reach *= radix) {
+        uint64_t whole = size / (reach * radix), rest = size % (reach * radix);
+
+        /* those whose digit here is not 0 */
+        sum += (double)(whole * reach * (radix - 1) + (rest > reach ? rest - reach : 0));
+    }
+    return sum;
+}
+
 /* How many children the root has. */
 static inline double vbn_tree_degree(const struct vbn_call *call)
 {

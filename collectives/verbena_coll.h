@@ -128,9 +128,11 @@ struct vbn_team_options {
     uint64_t stall_report_ms; /* ms without a step after which a wait is logged; 0: never */
 
     /* The model behind the built-in choice; the same on all ranks. */
-    uint64_t alpha_ns; /* ns that a message takes */
-    uint64_t beta_ps;  /* ps that a byte of a message takes more */
-    uint64_t gamma_ps; /* ps that a byte of a reduction takes */
+    uint64_t latency_ns; /* ns before who waits for a message has it */
+    uint64_t alpha_ns;   /* ns that a rank is busy with a message */
+    uint64_t beta_ps;    /* ps that it is busy with each byte of it more */
+    uint64_t gamma_ps;   /* ps that it is busy with a byte that it reduces or copies */
+    uint32_t processors; /* how many ranks can be busy at a time; 0: all */
 
     void *callback_arg;
     vbn_log_fn log;        /* NULL: errors and warnings go to stderr */
@@ -318,13 +320,16 @@ const char *vbn_coll_algorithm(enum vbn_coll coll, unsigned i);
 
 /*
  * What an algorithm costs, by theory, where every message and byte costs the same everywhere.
- * `rounds` messages follow one another on the longest path and carry `path_bytes`. The busiest rank
- * sends `messages` with `bytes` in all, and reduces `reduced` bytes.
+ * `rounds` messages follow one another on the longest path and carry `path_bytes`; of these `depth`
+ * had to arrive before the next could leave, the others left one after the other. The busiest rank
+ * sends `messages` with `bytes` in all, reduces `reduced` bytes and, beside its own contribution,
+ * copies `copied`. All ranks together send `all_messages` with `all_bytes`.
  */
 struct vbn_coll_cost {
-    double rounds, path_bytes;
+    double depth, rounds, path_bytes;
     double messages, bytes;
-    double reduced;
+    double reduced, copied;
+    double all_messages, all_bytes;
 };
 
 /*

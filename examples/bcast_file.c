@@ -74,6 +74,7 @@ static int run(struct vbn_job *job, vbn_team_t *team, const char *input, const c
 int main(int argc, char **argv)
 {
     struct vbn_job *job;
+    struct vbn_team_options opts;
     struct vbn_error err;
     vbn_team_t *team;
     int failed = 1, status = vbn_job_start(&argc, argv, &job, &err);
@@ -84,9 +85,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "bcast_file: %s\n", err.text);
         return 1;
     }
+    vbn_team_options_init(&opts, sizeof(opts));
+    opts.processors = job->processors;
     if (argc != 3)
         fprintf(stderr, "usage: mpirun -n N %s INPUT NAME\n", argv[0]);
-    else if (vbn_team_create(job->tr, job->port, job->peers, job->ranks, job->rank, 0, NULL, &team,
+    else if (vbn_team_create(job->tr, job->port, job->peers, job->ranks, job->rank, 0, &opts, &team,
                              &err) != VBN_OK)
         fprintf(stderr, "bcast_file: %s\n", err.text);
     else {

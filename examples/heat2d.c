@@ -132,6 +132,7 @@ static int run(struct plate *p)
 int main(int argc, char **argv)
 {
     struct plate p = {.side = 0};
+    struct vbn_team_options opts;
     struct vbn_error err;
     int status = vbn_job_start(&argc, argv, &p.job, &err);
 
@@ -141,9 +142,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "heat2d: %s\n", err.text);
         return 1;
     }
+    vbn_team_options_init(&opts, sizeof(opts));
+    opts.processors = p.job->processors;
     p.side = argc > 1 ? strtoul(argv[1], NULL, 0) : 64;
     status = vbn_team_create(p.job->tr, p.job->port, p.job->peers, p.job->ranks, p.job->rank, 0,
-                             NULL, &p.team, &err);
+                             &opts, &p.team, &err);
     if (status == VBN_OK && (p.side < p.job->ranks || p.side > 65536))
         status = VBN_ERR_INVALID;
     if (status == VBN_OK)

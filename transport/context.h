@@ -37,6 +37,7 @@ struct vbn_context {
     struct vbn_tags tags;
     struct ibv_comp_channel *comp_channel;
     int wait_fd; /* readable when one of the channels is */
+    bool armed;  /* the completion queues: their events are asked for, and none was taken since */
 
     pthread_mutex_t mutex;
     atomic_bool progressing;

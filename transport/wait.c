@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -20,7 +19,7 @@
 
 static int watch(int epoll_fd, int fd)
 {
-    struct epoll_event event = {.events = EPOLLIN};
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
 
     return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
@@ -54,13 +53,24 @@ int vbn_event_fd(const vbn_context_t *ctx)
     return ctx->wait_fd;
 }
 
-static void take_cq_events(vbn_context_t *ctx)
+/* Takes up to MOST events of the completion queues, which then have to be armed again. */
+static void take_cq_events(vbn_context_t *ctx, uint32_t most)
 {
     struct ibv_cq *cq;
     void *cq_context;
 
-    while (ibv_get_cq_event(ctx->comp_channel, &cq, &cq_context) == 0)
+    ctx->armed = false;
+    while (most-- && ibv_get_cq_event(ctx->comp_channel, &cq, &cq_context) == 0)
         ibv_ack_cq_events(cq, 1);
+}
+
+static int arm_cqs(vbn_context_t *ctx)
+{
+    for (uint32_t i = 0; i < ctx->cqs.count && !ctx->armed; i++)
+        if (ibv_req_notify_cq(ctx->cqs.cq[i]->cq, 0))
+            return VBN_ERR_DEVICE;
+    ctx->armed = true;
+    return VBN_OK;
 }
 
 /* When something has to be done although no event tells; UINT64_MAX: never. */
@@ -85,16 +95,6 @@ static void look_at_all(vbn_context_t *ctx)
     ctx->next_events_ns = 0;
 }
 
-static int arm_locked(vbn_context_t *ctx)
-{
-    take_cq_events(ctx);
-    for (uint32_t i = 0; i < ctx->cqs.count; i++)
-        if (ibv_req_notify_cq(ctx->cqs.cq[i]->cq, 0))
-            return VBN_ERR_DEVICE;
-    look_at_all(ctx);
-    return VBN_OK;
-}
-
 /* Whole milliseconds, rounded up, for poll(2). */
 static int poll_ms(uint64_t ns)
 {
@@ -108,7 +108,7 @@ static int arm(vbn_context_t *ctx, uint64_t *sleep_ns, int *done)
     int rc;
 
     vbn_lock(ctx);
-    rc = arm_locked(ctx);
+    rc = arm_cqs(ctx);
     vbn_unlock(ctx);
     *done = vbn_progress(ctx);
     if (rc || *done)
@@ -117,30 +117,57 @@ static int arm(vbn_context_t *ctx, uint64_t *sleep_ns, int *done)
     now = vbn_now_ns(ctx);
     due = next_due_ns(ctx);
     rc = ctx->slow_work || !vbn_tags_idle(&ctx->tags) || due <= now ? VBN_ERR_AGAIN : VBN_OK;
-    look_at_all(ctx);
     vbn_unlock(ctx);
     *sleep_ns = due == UINT64_MAX ? due : due - now;
     return rc;
 }
 
+/* Nobody says which descriptor the caller finds readable, so everything is looked at: now, and when
+ * it comes back. */
 int vbn_arm(vbn_context_t *ctx, int *timeout_ms)
 {
     uint64_t sleep_ns = 0;
-    int done, rc = arm(ctx, &sleep_ns, &done);
+    int done, rc;
 
+    vbn_lock(ctx);
+    take_cq_events(ctx, UINT32_MAX);
+    look_at_all(ctx);
+    vbn_unlock(ctx);
+    rc = arm(ctx, &sleep_ns, &done);
+    vbn_lock(ctx);
+    look_at_all(ctx);
+    vbn_unlock(ctx);
     *timeout_ms = rc ? 0 : poll_ms(sleep_ns);
     return rc;
+}
+
+/* Another thread may be asleep on the same descriptor, and must find the queues armed. */
+static void woken_by(vbn_context_t *ctx, int fd)
+{
+    if (fd != ctx->comp_channel->fd) {
+        ctx->next_events_ns = 0;
+        return;
+    }
+    take_cq_events(ctx, ctx->cqs.count);
+    if (ctx->opts.multithreaded)
+        arm_cqs(ctx);
 }
 
 /* Sleeps for SLEEP_NS at most; returns what was done before it could. */
 static int doze(vbn_context_t *ctx, uint64_t sleep_ns)
 {
-    struct pollfd fd = {.fd = ctx->wait_fd, .events = POLLIN};
+    struct epoll_event ready[3];
     uint64_t due_ns;
-    int done;
+    int n, done;
 
-    if (arm(ctx, &due_ns, &done) == VBN_OK)
-        poll(&fd, 1, poll_ms(vbn_min(due_ns, sleep_ns)));
+    if (arm(ctx, &due_ns, &done) != VBN_OK)
+        return done;
+    n = epoll_wait(ctx->wait_fd, ready, 3, poll_ms(vbn_min(due_ns, sleep_ns)));
+    vbn_lock(ctx);
+    for (int i = 0; i < n; i++)
+        woken_by(ctx, ready[i].data.fd);
+    ctx->polls_left = 0; /* timers */
+    vbn_unlock(ctx);
     return done;
 }
 

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ORDER_MAX 512 /* bytes of the names of rank 0's transports */
 
@@ -311,6 +312,40 @@ static int connect_all(struct job *job, const struct addresses *addresses, struc
             addresses->lengths[rank], (void *)(uintptr_t)rank, &job->shown.peers[rank], why);
     }
     return status;
+}
+
+/* A node's processors are shared by the ranks there. */
+struct node_share {
+    uint32_t processors, ranks;
+};
+
+/* The part of a processor that a rank of such a node has; 0: not known. */
+static double part_of(const struct node_share *share)
+{
+    if (share->ranks <= share->processors)
+        return share->ranks ? 1 : 0;
+    return (double)share->processors / share->ranks;
+}
+
+int agree_processors(struct job *job, struct vbn_error *err)
+{
+    struct node_share mine = {(uint32_t)sysconf(_SC_NPROCESSORS_ONLN), job->oob.local_ranks};
+    bool known = true;
+    double sum = 0;
+    void *all;
+    int status = gather(&job->oob, &mine, sizeof(mine), &all);
+
+    if (status != VBN_OK)
+        return no_answer(err, status);
+    for (uint32_t i = 0; i < job->oob.ranks; i++) {
+        double part = part_of((struct node_share *)all + i);
+
+        sum += part;
+        known = known && part > 0;
+    }
+    job->shown.processors = known ? (uint32_t)(sum + 0.5) : 0;
+    free(all);
+    return VBN_OK;
 }
 
 int agree_peers(struct job *job, struct vbn_error *err)

@@ -35,5 +35,7 @@ int agree_on(const struct vbn_oob *oob, int status, struct vbn_error *err);
 int agree_transport(struct job *job, struct vbn_error *err);
 /* Tells the addresses, and makes peers. */
 int agree_peers(struct job *job, struct vbn_error *err);
+/* Tells the nodes' processors. */
+int agree_processors(struct job *job, struct vbn_error *err);
 
 #endif

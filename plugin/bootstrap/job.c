@@ -80,6 +80,8 @@ int vbn_job_create(vbn_loader_t *loader, const struct vbn_oob *oob,
     status = agree_transport(made, err);
     if (status == VBN_OK)
         status = agree_peers(made, err);
+    if (status == VBN_OK)
+        status = agree_processors(made, err);
     if (status != VBN_OK) {
         free_job(made);
         return status;

@@ -67,6 +67,7 @@ struct vbn_job {
     vbn_peer_t *
         *peers; /* by rank; NULL for this rank itself; their user is the rank as uintptr_t */
     vbn_loader_t *loader; /* for the values of other parameters */
+    uint32_t processors;  /* how many ranks can run at a time, for vbn_team_options; 0: not known */
 };
 
 /*

@@ -49,9 +49,10 @@ typedef struct coll_verbena_module {
     mca_coll_base_comm_coll_t below; /* what would serve the communicator without us */
     const struct vbn_transport *transport;
     vbn_port_t *port;
-    vbn_team_t *team; /* NULL: not made yet */
-    bool crowded;     /* a member's host has fewer processors than ranks */
-    size_t *counts;   /* 4 × ranks: counts and displacements of one call, in bytes */
+    vbn_team_t *team;    /* NULL: not made yet */
+    uint32_t processors; /* that the members have together; no more than members */
+    bool crowded;        /* fewer than members */
+    size_t *counts;      /* 4 × ranks: counts and displacements of one call, in bytes */
 } coll_verbena_module_t;
 OBJ_CLASS_DECLARATION(coll_verbena_module_t);
 

@@ -4,7 +4,9 @@
  *
  * Waiting. The port is polled by itself as long as there is something in it; else opal_progress()
  * is called, which other components need, and which gives the processor away where the user wants
- * that.
+ * that. Where ranks share processors this is not enough: those that yield are scheduled again and
+ * again before the one that has work. There they sleep until something comes, for a moment at a
+ * time because of other components.
  */
 #include "coll_verbena.h"
 
@@ -14,6 +16,9 @@
 #include "opal/util/output.h"
 
 #include <stdlib.h>
+
+#define IDLE_POLLS 4u /* before a rank that shares its processor sleeps */
+#define SLEEP_MS   2
 
 /* A nonblocking collective. Open MPI's bindings write into the base class: which objects to keep.
  */
@@ -50,12 +55,20 @@ static int over(coll_verbena_call_t *call, const char *text, int status)
     return mpi_status(status);
 }
 
+static void wait_a_moment(const coll_verbena_module_t *module, unsigned idle)
+{
+    opal_progress();
+    if (module->crowded && idle > IDLE_POLLS)
+        module->transport->wait(module->port, SLEEP_MS);
+}
+
 int coll_verbena_run(coll_verbena_module_t *module, ompi_communicator_t *comm,
                      coll_verbena_call_t *call)
 {
     vbn_team_t *team = coll_verbena_team(module, comm);
     struct vbn_error err = {.text = ""};
     vbn_coll_req_t *req;
+    unsigned idle = 0;
     int rc;
 
     if (!team)
@@ -63,9 +76,12 @@ int coll_verbena_run(coll_verbena_module_t *module, ompi_communicator_t *comm,
     rc = vbn_coll_istart(team, &call->args, &req, &err);
     if (rc)
         return over(call, err.text, rc);
-    while ((rc = vbn_coll_test(req)) == VBN_PENDING)
-        if (module->transport->progress(module->port) == 0)
-            opal_progress();
+    while ((rc = vbn_coll_test(req)) == VBN_PENDING) {
+        if (module->transport->progress(module->port) > 0)
+            idle = 0;
+        else
+            wait_a_moment(module, idle++);
+    }
     return over(call, vbn_team_error(team), rc);
 }
 

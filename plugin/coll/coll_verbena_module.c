@@ -12,9 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a message takes where its receiver has to wait for a processor: few rounds are all. */
-#define CROWDED_ALPHA_NS 1000000u
-
 /* --- the BTL
  * ---------------------------------------------------------------------------------------- */
 
@@ -53,19 +50,29 @@ static bool member_modex(mca_btl_base_selected_module_t *btl, ompi_proc_t *proc,
     return good;
 }
 
+/* The part of a processor that a member of MODEX has: its host's are shared by the ranks there. */
+static double share_of(const btl_verbena_modex_t *modex)
+{
+    double ranks = 1.0 + ntohl(modex->neighbors), processors = ntohl(modex->processors);
+
+    return processors < ranks ? processors / ranks : 1.0;
+}
+
 /* Every member comes to the same answers: they depend on what all have published. */
 static bool members_fit(ompi_communicator_t *comm, mca_btl_base_selected_module_t *btl,
-                        bool *crowded)
+                        uint32_t *processors)
 {
     bool alone = mca_coll_verbena_component.share || (!btl_named("vader") && !btl_named("sm"));
     btl_verbena_modex_t modex;
+    double sum = 0;
 
     for (int i = 0; i < ompi_comm_size(comm); i++) {
         if (!member_modex(btl, ompi_comm_peer_lookup(comm, i), &modex) ||
             (!alone && ntohl(modex.neighbors) > 0))
             return false;
-        *crowded |= ntohl(modex.neighbors) >= ntohl(modex.processors);
+        sum += share_of(&modex);
     }
+    *processors = sum < 1 ? 1 : (uint32_t)(sum + 0.5);
     return true;
 }
 
@@ -111,8 +118,7 @@ static int team_make(coll_verbena_module_t *module, ompi_communicator_t *comm,
     options.rules_file =
         component->rules_file && *component->rules_file ? component->rules_file : NULL;
     options.check = component->check;
-    if (module->crowded)
-        options.alpha_ns = CROWDED_ALPHA_NS;
+    options.processors = module->processors;
     module->counts = calloc(4 * (size_t)size, sizeof(size_t));
     rc = peers && module->counts ? connect_members(module, comm, peers, err) : VBN_ERR_NO_MEMORY;
     if (rc == VBN_OK)
@@ -168,17 +174,18 @@ mca_coll_base_module_t *coll_verbena_comm_query(struct ompi_communicator_t *comm
 {
     mca_btl_base_selected_module_t *btl = btl_named("verbena");
     coll_verbena_module_t *module;
-    bool crowded = false;
+    uint32_t processors = 0;
 
     *priority = mca_coll_verbena_component.priority;
     if (!btl || *priority <= 0 || OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2 ||
-        comm->c_contextid > VBN_TEAM_ID_MAX || !members_fit(comm, btl, &crowded))
+        comm->c_contextid > VBN_TEAM_ID_MAX || !members_fit(comm, btl, &processors))
         return NULL;
     module = OBJ_NEW(coll_verbena_module_t);
     if (!module)
         return NULL;
     module->transport = vbn_rc_transport();
-    module->crowded = crowded;
+    module->processors = processors;
+    module->crowded = processors < (uint32_t)ompi_comm_size(comm);
     module->super.coll_module_enable = module_enable;
     coll_verbena_functions(&module->super);
     return &module->super;

@@ -181,23 +181,38 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-/* What the busiest ranks do. */
-static void count_steps(const struct job *job, struct vbn_coll_cost *cost)
+/* What rank R does. */
+static struct vbn_coll_cost count_rank(const struct job *job, uint32_t r)
 {
-    for (uint32_t r = 0; r < job->call.size; r++) {
-        struct vbn_coll_cost mine = {0};
+    struct vbn_coll_cost mine = {0};
 
-        for (size_t i = 0; i < job->sched[r].count; i++) {
-            const struct vbn_step *s = &job->sched[r].steps[i];
+    for (size_t i = 0; i < job->sched[r].count; i++) {
+        const struct vbn_step *s = &job->sched[r].steps[i];
 
-            mine.messages += s->kind == VBN_STEP_SEND;
-            mine.bytes += s->kind == VBN_STEP_SEND ? (double)s->len : 0;
-            mine.reduced += s->kind == VBN_STEP_REDUCE ? (double)s->len : 0;
-        }
-        cost->messages = larger(cost->messages, mine.messages);
-        cost->bytes = larger(cost->bytes, mine.bytes);
-        cost->reduced = larger(cost->reduced, mine.reduced);
+        mine.messages += s->kind == VBN_STEP_SEND;
+        mine.bytes += s->kind == VBN_STEP_SEND ? (double)s->len : 0;
+        mine.reduced += s->kind == VBN_STEP_REDUCE ? (double)s->len : 0;
+        mine.copied += s->kind == VBN_STEP_COPY ? (double)s->len : 0;
     }
+    return mine;
+}
+
+/* What the busiest ranks do, and all together. */
+static struct vbn_coll_cost count_steps(const struct job *job)
+{
+    struct vbn_coll_cost cost = {0};
+
+    for (uint32_t r = 0; r < job->call.size; r++) {
+        struct vbn_coll_cost mine = count_rank(job, r);
+
+        cost.messages = larger(cost.messages, mine.messages);
+        cost.bytes = larger(cost.bytes, mine.bytes);
+        cost.reduced = larger(cost.reduced, mine.reduced);
+        cost.copied = larger(cost.copied, mine.copied);
+        cost.all_messages += mine.messages;
+        cost.all_bytes += mine.bytes;
+    }
+    return cost;
 }
 
 static bool near(double a, double b)
@@ -207,10 +222,19 @@ static bool near(double a, double b)
 
 static void check_theory(const struct job *job)
 {
-    struct vbn_coll_cost theory = {0}, found = {0};
+    struct vbn_coll_cost theory = vbn_algorithm_cost(job->algorithm, &job->call);
+    struct vbn_coll_cost found = count_steps(job);
+    double own = (double)job->call.count * (double)job->call.elem;
+    bool blocks = job->call.coll == VBN_COLL_REDUCE_SCATTER ||
+                  job->call.coll == VBN_COLL_REDUCE_SCATTER_BLOCK;
 
-    job->algorithm->cost(&job->call, &theory);
-    count_steps(job, &found);
+    own *= blocks ? job->call.size : 1;
+
+    if (found.copied > theory.copied + own || found.copied < theory.copied - own)
+        fail_msg("%s: %g bytes copied; theory has %g", job->name, found.copied, theory.copied);
+    if (!near(theory.all_messages, found.all_messages) || !near(theory.all_bytes, found.all_bytes))
+        fail_msg("%s: %g messages of all, %g bytes; theory has %g, %g", job->name,
+                 found.all_messages, found.all_bytes, theory.all_messages, theory.all_bytes);
     if (!near(theory.messages, found.messages) || !near(theory.bytes, found.bytes) ||
         !near(theory.reduced, found.reduced))
         fail_msg("%s: %g messages, %g bytes, %g reduced; theory has %g, %g, %g", job->name,
@@ -268,7 +292,7 @@ static void messages_and_bytes_are_theory_s(void **state)
 
 struct clock {
     const struct job *job;
-    double alpha, beta;
+    double latency, alpha, beta;
     double time[RANKS];
     size_t at[RANKS];    /* the round each rank is in */
     double *sent[RANKS]; /* when each step's message had left; -1: it has not */
@@ -317,7 +341,7 @@ static bool end_round(struct clock *c, uint32_t r)
         if (left < 0)
             return false;
         if (s->kind == VBN_STEP_RECV)
-            left = taken = larger(left, taken + c->alpha + c->beta * (double)s->len);
+            left = taken = larger(left + c->latency, taken + c->alpha + c->beta * (double)s->len);
         now = larger(now, left);
     }
     c->time[r] = now;
@@ -325,9 +349,9 @@ static bool end_round(struct clock *c, uint32_t r)
     return true;
 }
 
-static double run_clock(const struct job *job, double alpha, double beta)
+static double run_clock(const struct job *job, double latency, double alpha, double beta)
 {
-    struct clock c = {.job = job, .alpha = alpha, .beta = beta};
+    struct clock c = {.job = job, .latency = latency, .alpha = alpha, .beta = beta};
     double last = 0;
     bool moved = true;
 
@@ -355,16 +379,18 @@ static double run_clock(const struct job *job, double alpha, double beta)
     return last;
 }
 
-/* Rounds alone, bytes alone: no more than theory has, and not much less. */
+/* Latency alone, messages alone, bytes alone: no more than theory has, and not much less. */
 static void check_clock(const struct job *job)
 {
-    struct vbn_coll_cost theory = {0};
-    double rounds = run_clock(job, 1, 0), bytes = run_clock(job, 0, 1);
+    struct vbn_coll_cost theory = vbn_algorithm_cost(job->algorithm, &job->call);
+    double depth = run_clock(job, 1, 0, 0), rounds = run_clock(job, 0, 1, 0),
+           bytes = run_clock(job, 0, 0, 1);
 
-    job->algorithm->cost(&job->call, &theory);
     if (getenv("VBN_COLL_RATIOS"))
-        printf("# %s: rounds %g of %g, bytes %g of %g\n", job->name, rounds, theory.rounds, bytes,
-               theory.path_bytes);
+        printf("# %s: depth %g of %g, rounds %g of %g, bytes %g of %g\n", job->name, depth,
+               theory.depth, rounds, theory.rounds, bytes, theory.path_bytes);
+    if (depth > theory.depth || depth < 0.6 * theory.depth - 1)
+        fail_msg("%s: a chain of %g messages; theory has %g", job->name, depth, theory.depth);
     if (rounds > theory.rounds + 1e-6 || rounds < 0.6 * theory.rounds - 1 ||
         bytes > theory.path_bytes * (1 + 1e-6) || bytes < 0.45 * theory.path_bytes)
         fail_msg("%s: %g rounds and %g bytes on the longest path; theory has %g and %g", job->name,

@@ -242,7 +242,9 @@ static void wrong_rules_name_the_right_ones(void **state)
     open_loop(&f, &loop);
     rule_refused(&f, "allreduce", "no \"=\"");
     rule_refused(&f, "bcats=chain", "reduce_scatter_block allgather");
-    rule_refused(&f, "allreduce=rign", "recursive_doubling circulant rabenseifner ring");
+    rule_refused(&f, "allreduce=rign",
+                 "recursive_doubling circulant knomial "
+                 "rabenseifner ring");
     rule_refused(&f, "allreduce=ring/5", "no parameter");
     rule_refused(&f, "bcast=knomial/1", "radix");
     rule_refused(&f, "bcast=chain/0", "segment");
@@ -287,7 +289,27 @@ static void the_first_rule_that_fits_is_taken(void **state)
     close_teams(&f);
     open_teams(&f, RANKS, 3, NULL); /* by the model */
     assert_string_equal(chosen(&f, 2), "recursive_doubling");
-    assert_string_equal(chosen(&f, 1 << 18), "circulant");
+    assert_string_equal(chosen(&f, 1 << 18), "ring");
+    close_all(&f);
+}
+
+/* Few messages in all are what counts where ranks share processors. */
+static void shared_processors_choose_otherwise(void **state)
+{
+    struct loop_options loop = {.eager_limit = SIZE_MAX};
+    struct vbn_team_options opts;
+    struct fixture f;
+
+    (void)state;
+    open_loop(&f, &loop);
+    opts = options(&f);
+    opts.processors = 1;
+    open_teams(&f, RANKS, 1, &opts);
+    assert_string_equal(chosen(&f, 1), "knomial");
+    close_teams(&f);
+    opts.processors = RANKS;
+    open_teams(&f, RANKS, 2, &opts);
+    assert_string_equal(chosen(&f, 1), "recursive_doubling");
     close_all(&f);
 }
 
@@ -875,6 +897,7 @@ int main(void)
         cmocka_unit_test(bad_teams_are_refused),
         cmocka_unit_test(wrong_rules_name_the_right_ones),
         cmocka_unit_test(the_first_rule_that_fits_is_taken),
+        cmocka_unit_test(shared_processors_choose_otherwise),
         cmocka_unit_test(rules_come_from_a_file),
         cmocka_unit_test(persistent_requests_start_in_any_order),
         cmocka_unit_test(a_request_freed_under_way_goes_on),
