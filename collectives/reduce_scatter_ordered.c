@@ -47,6 +47,7 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
     cost->depth = 1;
     cost->rounds = cost->messages = call->size - 1.0;
     cost->path_bytes = cost->bytes = cost->reduced = block * (call->size - 1.0);
+    cost->copied = block * call->size;
 }
 
 const struct vbn_algorithm vbn_reduce_scatter_ordered = {

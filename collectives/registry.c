@@ -93,6 +93,15 @@ const char *vbn_coll_algorithm(enum vbn_coll coll, unsigned i)
     return algorithm ? algorithm->name : NULL;
 }
 
+enum vbn_param_kind vbn_coll_param_kind(enum vbn_coll coll, unsigned i)
+{
+    const struct vbn_algorithm *algorithm = vbn_algorithm_at(coll, i);
+
+    if (!algorithm || !(algorithm->limits & (VBN_ALGO_RADIX | VBN_ALGO_SEGMENT)))
+        return VBN_PARAM_NONE;
+    return algorithm->limits & VBN_ALGO_RADIX ? VBN_PARAM_RADIX : VBN_PARAM_SEGMENT;
+}
+
 bool vbn_algorithm_fits(const struct vbn_algorithm *algorithm, const struct vbn_call *call)
 {
     if ((algorithm->limits & VBN_ALGO_COMMUTATIVE) && !call->commutative)

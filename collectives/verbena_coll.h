@@ -318,6 +318,16 @@ const char *vbn_coll_name(enum vbn_coll coll);
 /* The name of the I-th algorithm for COLL; NULL beyond the last. Any thread. */
 const char *vbn_coll_algorithm(enum vbn_coll coll, unsigned i);
 
+enum vbn_param_kind {
+    VBN_PARAM_NONE,
+    VBN_PARAM_RADIX,   /* 2 or more */
+    VBN_PARAM_SEGMENT, /* bytes; by default as the model has it */
+};
+
+/* What PARAM in rules is for the I-th algorithm for COLL; none for no such algorithm. Any thread.
+ */
+enum vbn_param_kind vbn_coll_param_kind(enum vbn_coll coll, unsigned i);
+
 /*
  * What an algorithm costs, by theory, where every message and byte costs the same everywhere.
  * `rounds` messages follow one another on the longest path and carry `path_bytes`; of these `depth`
