@@ -6,8 +6,8 @@
 #     tests/coll/test_coll_sim --deaths --seeds 1..1000
 
 if HAVE_CMOCKA
-COLL_TESTS = tests/coll/test_coll tests/coll/test_coll_sim tests/coll/test_dtype tests/coll/test_schedule \
-	tests/coll/test_team
+COLL_TESTS = tests/coll/test_coll tests/coll/test_coll_sim tests/coll/test_dtype tests/coll/test_messages \
+	tests/coll/test_schedule tests/coll/test_team
 check_PROGRAMS += $(COLL_TESTS)
 TESTS += $(COLL_TESTS)
 
@@ -20,6 +20,10 @@ tests_coll_test_coll_sim_SOURCES = tests/coll/test_coll_sim.c tests/coll/sim_dea
 tests_coll_test_coll_sim_LDADD = libverbena_core.la tests/sim/libfabric_sim.la $(CMOCKA_LIBS)
 tests_coll_test_coll_sim_LDFLAGS = $(AM_LDFLAGS) $(SIM_WRAP)
 tests_coll_test_dtype_SOURCES = tests/coll/test_dtype.c tests/coll/coll_unit.h
+tests_coll_test_messages_SOURCES = tests/coll/test_messages.c tests/coll/sim_job.c \
+	tests/coll/sim_job.h tests/coll/coll_unit.h
+tests_coll_test_messages_LDADD = libverbena_core.la tests/sim/libfabric_sim.la $(CMOCKA_LIBS)
+tests_coll_test_messages_LDFLAGS = $(AM_LDFLAGS) $(SIM_WRAP)
 tests_coll_test_schedule_SOURCES = tests/coll/test_schedule.c tests/coll/coll_unit.h
 tests_coll_test_team_SOURCES = tests/coll/test_team.c $(COLL_LOOP)
 tests_coll_test_team_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc \
