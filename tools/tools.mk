@@ -43,7 +43,7 @@ check-exports: libverbena.la libverbena_loader.la libverbena_bootstrap.la
 check-cppcheck:
 	@echo '#include <sys/queue.h>' | $(CC) -E -dM - | grep -E '(LIST|TAILQ|STAILQ)_' >cppcheck-queue.h
 	@$(CPPCHECK) $(VBN_CPPCHECK_FLAGS) --include=cppcheck-queue.h $(srcdir)/transport \
-	    $(srcdir)/collectives $(srcdir)/plugin $(srcdir)/examples
+	    $(srcdir)/collectives $(srcdir)/plugin $(srcdir)/examples $(srcdir)/tools/perf
 
 check-tidy:
 	@printf '%s\n' $(libverbena_core_la_SOURCES) | grep '\.c$$' | \
@@ -52,6 +52,9 @@ check-tidy:
 	    $(VBN_TIDY) $(AM_CPPFLAGS) -DVBN_PLUGIN_FOLDER=\"x\"' tidy
 	@printf '%s\n' $(VBN_BOOTSTRAP_SOURCES) | grep '\.c$$' | \
 	    $(VBN_TIDY) $(AM_CPPFLAGS) -iquote $(srcdir)/plugin/loader $(PMIX_CFLAGS)' tidy
+	@printf '%s\n' $(VBN_PERF_SOURCES) | grep '\.c$$' | \
+	    $(VBN_TIDY) $(AM_CPPFLAGS) -iquote $(srcdir)/plugin/loader -iquote $(srcdir)/plugin/bootstrap' \
+	    tidy
 if BUILD_UCX
 	@printf '%s\n' $(VBN_UCX_SOURCES) | grep '\.c$$' | \
 	    $(VBN_TIDY) $(AM_CPPFLAGS) -DVBN_VERSION=\"x\" $(UCX_CFLAGS)' tidy

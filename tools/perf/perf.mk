@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# verbena-perf, which measures any transport, and the scripts that compare and plot.
+
+VBN_PERF_SOURCES = \
+	tools/perf/clock.c \
+	tools/perf/data.c \
+	tools/perf/main.c \
+	tools/perf/onesided.c \
+	tools/perf/options.c \
+	tools/perf/pair.c \
+	tools/perf/perf.h \
+	tools/perf/report.c \
+	tools/perf/tagged.c
+
+bin_PROGRAMS += tools/perf/verbena-perf
+tools_perf_verbena_perf_SOURCES = $(VBN_PERF_SOURCES)
+tools_perf_verbena_perf_CPPFLAGS = $(AM_CPPFLAGS) -iquote $(srcdir)/plugin/loader \
+	-iquote $(srcdir)/plugin/bootstrap
+tools_perf_verbena_perf_LDADD = libverbena_bootstrap.la libverbena_loader.la libverbena.la
+
+EXTRA_DIST += tools/bench-table tools/plot-coll tools/plot-common.sh tools/plot-table

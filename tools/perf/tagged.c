@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tagged messages: there and back, and in windows.
+ *
+ * The rank that measures decides by the clock when it has enough, and says so by the tag of its
+ * last round; so both need not know how many there will be. Receives are posted before they are
+ * needed.
+ */
+#include "perf.h"
+
+enum { LAST = 1, TAG_PING = 2, TAG_STREAM = 4, TAG_ANSWER = 6, TAG_CHECK = 8 };
+
+/* Each sends the other LEN bytes, which are looked at. */
+static int check_contents(struct perf_pair *p, size_t len)
+{
+    struct vbn_op *ops = p->ops;
+    int status;
+
+    perf_fill(p, len);
+    perf_poison(p, len);
+    status = perf_recv(p, p->in, len, TAG_CHECK, &ops[0]);
+    if (status >= 0)
+        status = perf_finish(p, perf_send(p, p->out, len, TAG_CHECK, &ops[1]), &ops[1]);
+    status = perf_finish(p, status, &ops[0]);
+    return status == VBN_OK ? perf_check(p, len) : status;
+}
+
+/* --- latency ------------------------------------------------------------------------------------
+ */
+
+static int ping(struct perf_pair *p, size_t len, uint64_t tag)
+{
+    struct vbn_op *ops = p->ops;
+    int status = perf_recv(p, p->in, len, TAG_PING, &ops[0]);
+
+    if (status >= 0)
+        status = perf_finish(p, perf_send(p, p->out, len, tag, &ops[1]), &ops[1]);
+    return perf_finish(p, status, &ops[0]);
+}
+
+static int time_pings(struct perf_pair *p, size_t len, struct perf_figures *figures)
+{
+    struct perf_span span = perf_span_begin(p->opts);
+    double before, now = perf_now_us();
+    size_t count = 0;
+    bool last = false;
+    int status = VBN_OK;
+
+    while (status == VBN_OK && !last) {
+        before = now;
+        last = before >= span.end_us || count + 1 == PERF_SAMPLES_MAX;
+        status = ping(p, len, TAG_PING | (last ? LAST : 0));
+        now = perf_now_us();
+        if (before >= span.start_us)
+            p->samples[count++] = (now - before) / 2;
+    }
+    if (status == VBN_OK)
+        perf_summary(p->samples, count, &figures->us, &figures->us_p99);
+    return status;
+}
+
+static int answer_pings(struct perf_pair *p, size_t len)
+{
+    struct vbn_op *now = &p->ops[0], *next = &p->ops[1], *out = &p->ops[2], *swap;
+    int status = perf_recv(p, p->in, len, TAG_PING, now);
+    bool last = false;
+
+    while (status >= 0 && !last) {
+        status = perf_finish(p, status, now);
+        if (status != VBN_OK)
+            break;
+        last = now->tag & LAST;
+        if (!last)
+            status = perf_recv(p, p->in, len, TAG_PING, next);
+        if (status >= 0)
+            status = perf_finish(p, perf_send(p, p->out, len, TAG_PING, out), out);
+        swap = now;
+        now = next;
+        next = swap;
+    }
+    return status;
+}
+
+int perf_latency(struct perf_pair *p, size_t len, struct perf_figures *figures)
+{
+    int status = check_contents(p, len);
+
+    if (status != VBN_OK)
+        return status;
+    return p->measures ? time_pings(p, len, figures) : answer_pings(p, len);
+}
+
+/* --- windows ------------------------------------------------------------------------------------
+ */
+
+static int send_window(struct perf_pair *p, size_t len, unsigned window, uint64_t tag)
+{
+    struct vbn_op answer = {.done = NULL};
+    int answer_status = perf_recv(p, NULL, 0, TAG_ANSWER, &answer), status = answer_status;
+
+    for (unsigned i = 0; i < window && status >= 0; i++)
+        status = perf_send(p, p->out, len, tag, &p->ops[i]);
+    if (status >= 0)
+        status = perf_finish_all(p, p->ops, window);
+    return status < 0 ? status : perf_finish(p, answer_status, &answer);
+}
+
+static int time_windows(struct perf_pair *p, size_t len, unsigned window,
+                        struct perf_figures *figures)
+{
+    struct perf_span span = perf_span_begin(p->opts);
+    double before, now = perf_now_us(), first = 0, msgs = 0;
+    bool last = false;
+    int status = VBN_OK;
+
+    while (status == VBN_OK && !last) {
+        before = now;
+        last = before >= span.end_us;
+        status = send_window(p, len, window, TAG_STREAM | (last ? LAST : 0));
+        now = perf_now_us();
+        if (before < span.start_us)
+            continue;
+        first = msgs > 0 ? first : before;
+        msgs += window;
+    }
+    if (status != VBN_OK)
+        return status;
+    figures->us = (now - first) / msgs;
+    figures->msgs_s = 1e6 / figures->us;
+    figures->mb_s = (double)len / figures->us;
+    return VBN_OK;
+}
+
+static int post_window(struct perf_pair *p, size_t len, unsigned window)
+{
+    int status = VBN_OK;
+
+    for (unsigned i = 0; i < window && status >= 0; i++)
+        status = perf_recv(p, p->in, len, TAG_STREAM, &p->ops[i]);
+    return status < 0 ? status : VBN_OK;
+}
+
+static int answer_windows(struct perf_pair *p, size_t len, unsigned window)
+{
+    int status = post_window(p, len, window);
+    bool last = false;
+
+    while (status == VBN_OK && !last) {
+        status = perf_finish_all(p, p->ops, window);
+        if (status != VBN_OK)
+            break;
+        last = p->ops[0].tag & LAST;
+        if (!last)
+            status = post_window(p, len, window);
+        if (status == VBN_OK)
+            status = perf_tell(p, TAG_ANSWER);
+    }
+    return status;
+}
+
+int perf_stream(struct perf_pair *p, size_t len, unsigned window, struct perf_figures *figures)
+{
+    int status = check_contents(p, len);
+
+    if (status != VBN_OK)
+        return status;
+    return p->measures ? time_windows(p, len, window, figures) : answer_windows(p, len, window);
+}
