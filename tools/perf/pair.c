@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define KEY_MAX      4096u
-#define FRUITLESS    2048u /* looks for something to do before others may have the processor */
+#define FRUITLESS    64u /* looks for something to do before others may have the processor */
 #define TAG_CARD     (UINT64_C(1) << 32)
 #define ALL_BUT_LAST (VBN_TAG_MAX - 1)
 
@@ -32,8 +32,10 @@ int perf_finish(struct perf_pair *p, int started, struct vbn_op *op)
     while (op->status == VBN_PENDING) {
         if (p->job->tr->progress(p->job->port) > 0)
             fruitless = 0;
-        else if (++fruitless % FRUITLESS == 0)
+        else if (++fruitless >= p->patience) {
+            fruitless = 0;
             sched_yield();
+        }
     }
     return op->status;
 }
@@ -141,6 +143,12 @@ int perf_pair_share(struct perf_pair *p)
     return status;
 }
 
+/* Where processors are scarce others may have this one at once: the partner may be among them. */
+static unsigned patience_of(const struct vbn_job *job)
+{
+    return job->local_ranks > sysconf(_SC_NPROCESSORS_ONLN) ? 1 : FRUITLESS;
+}
+
 /* --- both together -----------------------------------------------------------------------------
  */
 
@@ -153,6 +161,7 @@ int perf_pair_init(struct perf_pair *p, struct vbn_job *job, const struct perf_o
     *p = (struct perf_pair){.job = job, .opts = opts, .measures = job->rank < half};
     p->partner = p->measures ? job->rank + half : job->rank - half;
     p->peer = job->peers[p->partner];
+    p->patience = patience_of(job);
     p->ops = calloc(ops, sizeof(*p->ops));
     p->samples = calloc(PERF_SAMPLES_MAX, sizeof(*p->samples));
     status = p->ops && p->samples ? map_buffers(p) : VBN_ERR_NO_MEMORY;

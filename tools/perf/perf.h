@@ -45,6 +45,7 @@ struct perf_pair {
     uint32_t partner; /* its rank */
     vbn_peer_t *peer;
     bool measures;
+    unsigned patience; /* looks for something to do before others may have the processor */
 
     char *out, *in; /* size_max bytes each, and a margin */
     size_t mapped;  /* bytes of both */
