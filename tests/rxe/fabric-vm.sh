@@ -105,7 +105,12 @@ vm_write_job() {
 # so the kernel may trust it; its other clocks take ten times as long to read.
 vm_choose_machine() {
     vm_kernel_options='console=ttyS0 loglevel=5 oops=panic panic=-1 mitigations=off nokaslr'
-    if grep -qwE 'vmx|svm' /proc/cpuinfo && [[ -r /dev/kvm && -w /dev/kvm ]]; then
+    # An instruction is two nanoseconds, whichever it is.
+    if [[ $counted == yes ]]; then
+        vm_machine=(-accel 'tcg,thread=single' -icount 'shift=1,sleep=on'
+            -cpu 'max,la57=off,erms=off,fsrm=off,pclmulqdq=off')
+        vm_kernel_options+=' tsc=reliable clocksource=tsc cryptomgr.notests rcupdate.rcu_expedited=1'
+    elif grep -qwE 'vmx|svm' /proc/cpuinfo && [[ -r /dev/kvm && -w /dev/kvm ]]; then
         vm_machine=(-accel kvm -accel 'tcg,thread=multi' -cpu max)
     else
         vm_machine=(-accel 'tcg,thread=multi'
