@@ -27,7 +27,7 @@
 static const struct vbn_param params[] = {
     STRING(device, "RDMA device to use, as name or name:port; empty for the first usable one"),
     STRING(address, "local IP address to bind; empty for the device's own"),
-    UINT(eager_limit, 8192, 1024, 262144, "bytes", "largest active message; the same on all ranks"),
+    UINT(eager_limit, 8256, 1024, 262144, "bytes", "largest active message; the same on all ranks"),
     UINT(window, 64, VBN_WINDOW_MIN, VBN_WINDOW_MAX, "messages", "messages that a peer may have in flight to us, at most"),
     UINT(srq_depth, 4096, 64, 1048576, "buffers", "receive buffers that all peers share, at most"),
     UINT(sq_depth, 128, 4, 16384, "requests", "work requests in flight on one queue pair"),
