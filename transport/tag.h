@@ -115,6 +115,9 @@ void vbn_tag_peer_fini(vbn_endpoint_t *ep);
 /* --- the entries: contracts in verbena_transport.h; these take the lock ------------------------
  */
 
+/* Bytes up to which any message is copied. */
+uint64_t vbn_tag_eager_limit(const vbn_context_t *ctx);
+
 int vbn_tag_send(vbn_endpoint_t *ep, const void *buf, size_t len, uint64_t tag, struct vbn_op *op);
 int vbn_tag_recv(vbn_context_t *ctx, vbn_endpoint_t *ep, void *buf, size_t len, uint64_t tag,
                  uint64_t mask, struct vbn_op *op);

@@ -5,10 +5,16 @@
  * Operation. Sends of an endpoint are handed over one after the other, so that they are matched in
  * their order. Up to one message's room: copied, and over at once. Up to `rndv_limit`, or where the
  * memory cannot be registered: copied part by part. Beyond: an offer, which the receiver answers.
+ * From memory that is registered already an offer costs less: it is made beyond `rndv_registered`.
  */
 #include "context.h"
 
 #include <string.h>
+
+uint64_t vbn_tag_eager_limit(const vbn_context_t *ctx)
+{
+    return vbn_min(ctx->opts.rndv_limit, ctx->opts.rndv_registered);
+}
 
 static size_t part_room(const vbn_context_t *ctx, size_t head_len)
 {
@@ -63,12 +69,17 @@ static int put_parts(vbn_endpoint_t *ep, struct vbn_tag_op *t)
     return rc;
 }
 
-/* Memory that the receiver may read, for T: the caller's own region where there is one. */
+/* Memory that the receiver may read, for T: the caller's own region where there is one. NULL: T is
+ * better copied, or must be. */
 static const vbn_mem_t *offer_mem(vbn_context_t *ctx, struct vbn_tag_op *t)
 {
-    const vbn_mem_t *mem = vbn_mem_find(ctx, t->buf, t->cap, VBN_ACCESS_REMOTE_READ);
+    const vbn_mem_t *mem;
 
-    if (!mem && vbn_mem_make(ctx, t->buf, t->cap, VBN_ACCESS_REMOTE_READ, &t->mem) == VBN_OK)
+    if (t->cap <= vbn_tag_eager_limit(ctx))
+        return NULL;
+    mem = vbn_mem_find(ctx, t->buf, t->cap, VBN_ACCESS_REMOTE_READ);
+    if (!mem && t->cap > ctx->opts.rndv_limit &&
+        vbn_mem_make(ctx, t->buf, t->cap, VBN_ACCESS_REMOTE_READ, &t->mem) == VBN_OK)
         mem = t->mem;
     return mem;
 }
@@ -100,9 +111,7 @@ static int push(vbn_endpoint_t *ep, struct vbn_tag_op *t)
     const vbn_mem_t *mem;
     int rc;
 
-    if (t->refused || t->begun || t->cap <= ep->ctx->opts.rndv_limit)
-        return put_parts(ep, t);
-    mem = offer_mem(ep->ctx, t);
+    mem = t->refused || t->begun ? NULL : offer_mem(ep->ctx, t);
     if (!mem)
         return put_parts(ep, t);
     rc = put_offer(ep, t, mem);

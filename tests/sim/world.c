@@ -118,6 +118,7 @@ static void draw_options(const struct world *world, const struct world_rank *ran
     options->connect_timeout_ms = between(1000, 8000);
     options->use_srq = fabric_random(4) != 0;
     options->rndv_limit = fabric_random(3) ? fabric_random(40000) : 0;
+    options->rndv_registered = options->rndv_limit / 2;
     if (fabric_random(2))
         options->unexpected_limit = fabric_random(100000);
     /* A small completion queue leaves few receive buffers: only where windows may exceed them. */

@@ -209,6 +209,58 @@ static void put_and_get(void **state)
     pair_close();
 }
 
+static void limits_of_copies(struct vbn_options *opts)
+{
+    opts->rndv_limit = 3000;
+    opts->rndv_registered = 1500;
+}
+
+static struct vbn_op tagged[2];
+
+static bool both_over(void)
+{
+    return tagged[0].status != VBN_PENDING && tagged[1].status != VBN_PENDING;
+}
+
+/* Sends LEN bytes at FROM to memory[1]; returns how many reads of the sender's memory it took. */
+static uint64_t reads_for(unsigned char *from, size_t len)
+{
+    uint64_t before = COUNTER(1, gets);
+    int rc;
+
+    memset(memory[1], 0, sizeof(memory[1]));
+    fabric_enter(side[1].rank);
+    assert_int_equal(
+        vbn_tag_recv(side[1].ctx, NULL, memory[1], sizeof(memory[1]), 7, VBN_TAG_MAX, &tagged[1]),
+        VBN_PENDING);
+    fabric_enter(side[0].rank);
+    rc = vbn_tag_send(pair_endpoint(0, 1), from, len, 7, &tagged[0]);
+    assert_true(rc == VBN_OK || rc == VBN_PENDING);
+    pair_until(both_over, 1000);
+    assert_int_equal(tagged[1].status, VBN_OK);
+    assert_memory_equal(memory[1], from, len);
+    return COUNTER(1, gets) - before;
+}
+
+/* What is registered already is read from a shorter length on. */
+static void registered_memory_is_read_sooner(void **state)
+{
+    static unsigned char plain[4096];
+
+    (void)state;
+    pair_open(2, 1, NULL, NULL, limits_of_copies);
+    register_memory();
+    mem[0]->lent = true; /* as the transport table's is */
+    memset(plain, 0x5a, sizeof(plain));
+    assert_int_equal(reads_for(memory[0], 1500), 0);
+    assert_int_equal(reads_for(memory[0], 1501), 1);
+    assert_int_equal(reads_for(plain, 1501), 0);
+    assert_int_equal(reads_for(plain, 3000), 0);
+    assert_int_equal(reads_for(plain, 3001), 1);
+    deregister_memory();
+    pair_close();
+}
+
 static void put_that_the_peer_refuses(void **state)
 {
     struct fabric_config quiet = {.quiet = true};
@@ -474,6 +526,7 @@ int main(void)
         T(idle_connections_are_silent),
         cmocka_unit_test(both_at_once),
         T(put_and_get),
+        T(registered_memory_is_read_sooner),
         T(put_that_the_peer_refuses),
         T(iwarp_peer_that_only_puts),
         T(closed_by_one),
