@@ -109,6 +109,7 @@ struct vbn_options {
     uint64_t ack_delay_us;       /* µs before a receiver acknowledges without being asked */
     uint64_t rndv_limit;         /* bytes: longer tagged messages are read by the receiver */
     uint64_t rndv_registered;    /* bytes: the same for messages from registered memory */
+    uint64_t wait_spin_us;       /* µs that vbn_wait() polls before it sleeps */
     uint64_t unexpected_limit;   /* bytes of tagged messages kept for receives to come */
     uint64_t connect_timeout_ms; /* ms until a connect attempt series is given up */
     uint64_t close_timeout_ms;   /* ms that vbn_close() may take */

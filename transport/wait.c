@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #define MS_NS   1000000u
-#define SPIN_NS 20000u /* what sleeping and waking costs: waits shorter than this do not sleep */
 
 static int watch(int epoll_fd, int fd)
 {
@@ -178,7 +177,7 @@ int vbn_wait(vbn_context_t *ctx, int timeout_ms)
     int n = vbn_progress(ctx);
 
     while (n == 0 && now - start < limit) {
-        if (now - start >= SPIN_NS)
+        if (now - start >= ctx->opts.wait_spin_us * 1000u)
             n = doze(ctx, limit == UINT64_MAX ? limit : limit - (now - start));
         n += vbn_progress(ctx);
         now = vbn_now_ns(ctx);

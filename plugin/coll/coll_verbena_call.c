@@ -17,8 +17,7 @@
 
 #include <stdlib.h>
 
-#define IDLE_POLLS 4u /* before a rank that shares its processor sleeps */
-#define SLEEP_MS   2
+#define SLEEP_MS 2
 
 /* A nonblocking collective. Open MPI's bindings write into the base class: which objects to keep.
  */
@@ -55,11 +54,13 @@ static int over(coll_verbena_call_t *call, const char *text, int status)
     return mpi_status(status);
 }
 
-static void wait_a_moment(const coll_verbena_module_t *module, unsigned idle)
+static void wait_a_moment(const coll_verbena_module_t *module, int idle)
 {
-    opal_progress();
-    if (module->crowded && idle > IDLE_POLLS)
-        module->transport->wait(module->port, SLEEP_MS);
+    const int polls = mca_coll_verbena_component.idle_polls;
+
+    if (!module->crowded || polls < 0 || idle < polls ||
+        module->transport->wait(module->port, SLEEP_MS) == 0)
+        opal_progress();
 }
 
 int coll_verbena_run(coll_verbena_module_t *module, ompi_communicator_t *comm,
@@ -68,7 +69,7 @@ int coll_verbena_run(coll_verbena_module_t *module, ompi_communicator_t *comm,
     vbn_team_t *team = coll_verbena_team(module, comm);
     struct vbn_error err = {.text = ""};
     vbn_coll_req_t *req;
-    unsigned idle = 0;
+    int idle = 0;
     int rc;
 
     if (!team)
