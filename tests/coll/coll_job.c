@@ -2,10 +2,12 @@
 /*
  * The suite with a rank in each process, over a job:
  *
- *     mpirun -n 4 tests/coll/coll_job [--full] [--coll NAME] [--timeout S] [--mca NAME VALUE]…
+ *     mpirun -n 4 tests/coll/coll_job [--full | --brief] [--all] [--coll NAME] [--timeout S]
+ *                                     [--mca NAME VALUE]…
  *
  * Each operation by blocking calls, then by nonblocking ones; rank 0 prints a line PASS or FAIL for
  * each. A rank that takes longer than S seconds (120) for one of them says so and ends the program.
+ * --all: teams of all ranks only, not of the first few. --brief: few sizes, one root.
  */
 #include "suite.h"
 #include "verbena_bootstrap.h"
@@ -20,6 +22,7 @@
 
 struct request {
     struct coll_filter filter;
+    bool all;
     unsigned timeout_s;
 };
 
@@ -92,6 +95,7 @@ static bool run_coll(struct vbn_job *job, const struct request *request, const c
                                .arg = job,
                                .team_create = team_create,
                                .progress = progress};
+    const uint32_t sizes[] = {job->ranks, 0};
     struct coll_filter filter = request->filter;
     struct coll_outcome outcome;
     double start = now_s();
@@ -99,6 +103,7 @@ static bool run_coll(struct vbn_job *job, const struct request *request, const c
     bool good;
 
     filter.coll = coll;
+    filter.sizes = request->all ? sizes : NULL;
     alarm(request->timeout_s);
     coll_suite(&world, &filter, &outcome);
     good = agree(job, &outcome, &cases);
@@ -131,6 +136,10 @@ static bool parse(int argc, char **argv, struct request *request)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--full") == 0)
             request->filter.full = true;
+        else if (strcmp(argv[i], "--brief") == 0)
+            request->filter.brief = true;
+        else if (strcmp(argv[i], "--all") == 0)
+            request->all = true;
         else if (strcmp(argv[i], "--coll") == 0 && i + 1 < argc)
             request->filter.coll = argv[++i];
         else if (strcmp(argv[i], "--timeout") == 0 && i + 1 < argc)
@@ -138,7 +147,7 @@ static bool parse(int argc, char **argv, struct request *request)
         else
             return false;
     }
-    return true;
+    return !(request->filter.full && request->filter.brief);
 }
 
 int main(int argc, char **argv)
@@ -157,7 +166,7 @@ int main(int argc, char **argv)
     }
     good = parse(argc, argv, &request);
     if (!good)
-        fprintf(stderr, "usage: coll_job [--full] [--coll NAME] [--timeout S]\n");
+        fprintf(stderr, "usage: coll_job [--full | --brief] [--all] [--coll NAME] [--timeout S]\n");
     signal(SIGALRM, out_of_time);
     if (good && job->rank == 0)
         printf("over %s\n", job->tr->name);

@@ -11,6 +11,7 @@ enum {
     CALM_QUANTUM_NS = 5000,
     CROWD_QUANTUM_NS = 20000,
     QUANTUM_MAX_NS = 20 * MS_NS,
+    IDLE_FACTOR = 8, /* what is lost is sent again much later */
     CLOSE_STEP_NS = 100000,
     SHUTDOWN_LIMIT_MS = 20000,
     POLLS_FEW = 4,
@@ -280,8 +281,10 @@ void sim_job_turn(struct sim_job *job)
     did += fabric_advance(job->quantum_ns);
     if (did)
         job->quantum_ns = job->base_quantum_ns;
-    else if (job->quantum_ns < QUANTUM_MAX_NS)
-        job->quantum_ns *= 2;
+    else if (job->quantum_ns < QUANTUM_MAX_NS / IDLE_FACTOR)
+        job->quantum_ns *= IDLE_FACTOR;
+    else
+        job->quantum_ns = QUANTUM_MAX_NS;
 }
 
 /* --- ending ----------------------------------------------------------------------------------- */

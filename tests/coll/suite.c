@@ -7,12 +7,18 @@
 #include <string.h>
 
 #define TURNS_MAX 2000000u /* of progress, until a case counts as hung */
+#define FEW       13u      /* elements: so many are cut into the smallest segments in every way */
+
+/* A large vector, bytes; where there is a block a rank, of all blocks together. */
+enum { LARGE_FULL = 1 << 20, LARGE = 1 << 18, LARGE_BRIEF = 1 << 17 };
+#define TINY 3u /* bytes, of a segment */
 
 struct run {
     const struct coll_world *world;
     const struct coll_filter *filter;
     struct coll_outcome *outcome;
     const char *rule;    /* what the teams were told */
+    unsigned segment;    /* bytes, that it cuts messages into; 0: by the model, or not */
     uint32_t size, here; /* ranks of the teams; how many of them are in this process */
     uint32_t next_id;
     vbn_team_t **teams;
@@ -179,7 +185,11 @@ static bool may_be_in_place(enum vbn_coll coll)
 static bool run_roots(struct run *run, struct coll_case c)
 {
     uint32_t roots[] = {0, run->size - 1, run->size / 2};
-    unsigned root_count = coll_rooted(c.coll) ? (run->filter->full ? 3 : 2) : 1;
+    unsigned root_count = run->filter->full ? 3 : run->filter->brief ? 1 : 2;
+
+    root_count = coll_rooted(c.coll) ? root_count : 1;
+    if (run->filter->brief) /* another one for each algorithm */
+        roots[0] = run->next_id % run->size;
 
     for (unsigned r = 0; r < root_count; r++) {
         if (r && roots[r] == roots[r - 1])
@@ -194,12 +204,55 @@ static bool run_roots(struct run *run, struct coll_case c)
     return true;
 }
 
+/*
+ * Thousands of segments are the same again for every type and size: in the smallest segments go few
+ * elements of each, and the largest of the sizes as the first type.
+ */
+static bool is_repetition(const struct run *run, enum flavour flavour, size_t count, size_t most)
+{
+    bool first = flavour == FLAVOUR_INT32_SUM || flavour == FLAVOUR_BYTES;
+
+    return run->segment == TINY && count > FEW && (!first || count != most);
+}
+
+static bool run_counts(struct run *run, struct coll_case c)
+{
+    static const size_t all[] = {0, 1, FEW, 4095, 4096, 4097}, some[] = {0, 1, FEW, 1025};
+    const size_t *counts = run->filter->full ? all : some;
+    size_t n = run->filter->full ? 6 : run->filter->brief ? 3 : 4;
+
+    for (size_t i = 0; i < (c.coll == VBN_COLL_BARRIER ? 1 : n); i++) {
+        c.count = counts[i];
+        if (run->filter->most && c.count > run->filter->most)
+            continue;
+        if (is_repetition(run, c.flavour, c.count, counts[n - 1]))
+            continue;
+        if (!run_roots(run, c))
+            return false;
+    }
+    return true;
+}
+
+/* In longer segments it has as many as there can be (schedule.h) already. */
+static bool run_large(struct run *run, enum vbn_coll coll)
+{
+    const struct coll_filter *filter = run->filter;
+    size_t elem = coll_reduces(coll) ? sizeof(int32_t) : 1;
+    size_t bytes = filter->full ? LARGE_FULL : filter->brief ? LARGE_BRIEF : LARGE;
+    struct coll_case c = {.coll = coll,
+                          .flavour = coll_reduces(coll) ? FLAVOUR_INT32_SUM : FLAVOUR_BYTES,
+                          .size = run->size,
+                          .count = bytes / elem / (coll_has_blocks(coll) ? run->size : 1)};
+
+    if (filter->most || run->segment == TINY || (run->segment && filter->brief))
+        return true;
+    if (!filter->full && !filter->brief && run->size != 5)
+        return true;
+    return run_roots(run, c);
+}
+
 static bool run_flavours(struct run *run, enum vbn_coll coll)
 {
-    static const size_t all[] = {0, 1, 13, 4095, 4096, 4097}, some[] = {0, 1, 13, 1025};
-    const size_t *counts = run->filter->full ? all : some;
-    size_t n = run->filter->full ? 6 : 4;
-
     for (int f = 0; f < FLAVOURS; f++) {
         struct coll_case c = {.coll = coll, .flavour = (enum flavour)f, .size = run->size};
 
@@ -208,24 +261,10 @@ static bool run_flavours(struct run *run, enum vbn_coll coll)
             continue;
         if (!run->filter->full && f > FLAVOUR_BYTES)
             continue;
-        for (size_t i = 0; i < (coll == VBN_COLL_BARRIER ? 1 : n); i++) {
-            c.count = counts[i];
-            if (run->filter->most && c.count > run->filter->most)
-                continue;
-            if (!run_roots(run, c))
-                return false;
-        }
+        if (!run_counts(run, c))
+            return false;
     }
-    if (coll == VBN_COLL_BARRIER)
-        return run_held_barriers(run);
-    if (run->size == 5 && !run->filter->most) { /* and a large one */
-        struct coll_case c = {
-            .coll = coll, .size = run->size, .count = (size_t)1 << (run->filter->full ? 18 : 14)};
-
-        c.flavour = coll_reduces(coll) ? FLAVOUR_INT32_SUM : FLAVOUR_BYTES;
-        return run_roots(run, c);
-    }
-    return true;
+    return coll == VBN_COLL_BARRIER ? run_held_barriers(run) : run_large(run, coll);
 }
 
 /* Teams of all ranks that are here, told to use one algorithm. */
@@ -262,32 +301,55 @@ static void run_rule(struct run *run, enum vbn_coll coll, const char *rule)
             failed(run, &none, run->world->first + i, "something is left in the team");
 }
 
+/* The rule for the I-th algorithm; PARAM 0: without. */
+static void name_rule(enum vbn_coll coll, unsigned i, unsigned param, char rule[80])
+{
+    int len = snprintf(rule, 80, "%s=%s", vbn_coll_name(coll), vbn_coll_algorithm(coll, i));
+
+    if (param)
+        snprintf(rule + len, 80 - (size_t)len, "/%u", param);
+}
+
+/* Refused is a parameter where the algorithm has none. */
+static bool may_use(const struct run *run, const char *rule)
+{
+    struct vbn_team_options opts;
+    vbn_team_t *team;
+
+    vbn_team_options_init(&opts, sizeof(opts));
+    opts.rules = rule;
+    if (run->world->team_create(run->world->arg, run->world->first, run->world->size, 0, &opts,
+                                &team) != VBN_OK)
+        return false;
+    vbn_team_destroy(team);
+    return true;
+}
+
+static bool has_segments(const struct run *run, enum vbn_coll coll, unsigned i)
+{
+    char rule[80];
+
+    name_rule(coll, i, 1, rule); /* no radix is 1 */
+    return may_use(run, rule);
+}
+
 /* Each algorithm by its name, with a parameter where it has one, and what is chosen without. */
 static void run_coll(struct run *run, enum vbn_coll coll)
 {
-    static const char *const params[] = {"", "/3", "/257"};
+    static const unsigned params[] = {0, TINY, 257};
     char rule[80];
 
     for (unsigned i = 0; !run->filter->chosen && vbn_coll_algorithm(coll, i); i++)
         for (unsigned k = 0; k < 3; k++) {
-            struct vbn_team_options opts;
-
-            snprintf(rule, sizeof(rule), "%s=%s%s", vbn_coll_name(coll),
-                     vbn_coll_algorithm(coll, i), params[k]);
-            vbn_team_options_init(&opts, sizeof(opts));
-            opts.rules = rule;
-            if (k) { /* a rule that is refused: the algorithm has no parameter */
-                vbn_team_t *team;
-
-                if (run->world->team_create(run->world->arg, run->world->first, run->world->size, 0,
-                                            &opts, &team) != VBN_OK)
-                    break;
-                vbn_team_destroy(team);
-            }
+            name_rule(coll, i, params[k], rule);
+            if (k && !may_use(run, rule))
+                break;
+            run->segment = k && has_segments(run, coll, i) ? params[k] : 0;
             run_rule(run, coll, rule);
             if (run->outcome->failed)
                 return;
         }
+    run->segment = 0;
     run_rule(run, coll, "");
 }
 

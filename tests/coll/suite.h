@@ -25,6 +25,7 @@ struct coll_world {
 
 struct coll_filter {
     bool full;             /* the whole matrix rather than a part of it */
+    bool brief;            /* less than that part: few sizes, one root */
     const char *coll;      /* NULL: all operations */
     const uint32_t *sizes; /* NULL: those of the matrix; 0 at the end */
     bool chosen;           /* algorithms are not named, only what is chosen without is run */

@@ -61,6 +61,12 @@ bool coll_rooted(enum vbn_coll coll)
            coll == VBN_COLL_GATHERV || coll == VBN_COLL_SCATTER || coll == VBN_COLL_SCATTERV;
 }
 
+bool coll_has_blocks(enum vbn_coll coll)
+{
+    return coll != VBN_COLL_BARRIER && coll != VBN_COLL_BCAST && coll != VBN_COLL_REDUCE &&
+           coll != VBN_COLL_ALLREDUCE && coll != VBN_COLL_SCAN && coll != VBN_COLL_EXSCAN;
+}
+
 static uint32_t mix(uint32_t rank, size_t i)
 {
     uint64_t x = ((uint64_t)rank << 40) + i + 1;

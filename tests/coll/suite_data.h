@@ -37,6 +37,7 @@ struct part {
 bool flavour_reduces(enum flavour flavour);
 bool coll_reduces(enum vbn_coll coll);
 bool coll_rooted(enum vbn_coll coll);
+bool coll_has_blocks(enum vbn_coll coll); /* a count is that of a block, and each rank has one */
 
 void part_make(const struct coll_case *c, uint32_t rank, struct part *part);
 /* NULL, or what is wrong. */
