@@ -30,4 +30,5 @@ TESTS += tests/table/test_ucx tests/table/test_ucx_tcp
 endif
 endif
 
-dist_check_SCRIPTS += tests/table/test_ucx tests/table/test_ucx_tcp
+# By hand and by ./check, where an RDMA device is: tests/rxe/run -- tests/table/test_rc
+dist_check_SCRIPTS += tests/table/test_rc tests/table/test_ucx tests/table/test_ucx_tcp
