@@ -17,6 +17,7 @@
 #include "../sim/fabric.h"
 
 #define TURN_NS 20000u
+#define LOOK_NS 1000u
 
 int world_begin(void)
 {
@@ -40,7 +41,8 @@ int world_end(void)
 static uint64_t clock_ns(void *arg)
 {
     (void)arg;
-    return fabric_now_ns() + 1;
+    fabric_advance(LOOK_NS);
+    return fabric_now_ns();
 }
 
 static uint64_t random_bits(void *arg)
