@@ -61,10 +61,10 @@ struct vbn_coll_cost vbn_algorithm_cost(const struct vbn_algorithm *algorithm,
 size_t vbn_algorithm_param(const struct vbn_algorithm *algorithm, uint32_t size, size_t param);
 
 /* The model's defaults, see struct vbn_team_options: their proportions are those of soft-RoCE. */
-#define VBN_LATENCY_NS 15000u
+#define VBN_LATENCY_NS 11000u
 #define VBN_ALPHA_NS   10000u
-#define VBN_BETA_PS    2000u
-#define VBN_GAMMA_PS   300u
+#define VBN_BETA_PS    1000u
+#define VBN_GAMMA_PS   160u
 
 /* Where block I starts in the buffer of sends or receives, and its length, in bytes. */
 static inline size_t vbn_send_off(const struct vbn_call *call, uint32_t i)

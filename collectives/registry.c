@@ -3,14 +3,15 @@
 #include "algorithms.h"
 #include "peers.h"
 
-/* Of each operation the first can do any call. */
+/* Of each operation the first can do any call; and of two that the model holds for equal, the first
+ * is taken. */
 const struct vbn_algorithm *const vbn_algorithms[] = {
     &vbn_barrier_dissemination,
     &vbn_barrier_knomial,
     &vbn_barrier_recursive_doubling,
+    &vbn_bcast_knomial,
     &vbn_bcast_chain,
     &vbn_bcast_circulant,
-    &vbn_bcast_knomial,
     &vbn_bcast_scatter_allgather,
     &vbn_bcast_two_tree,
     &vbn_reduce_chain,

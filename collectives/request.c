@@ -5,12 +5,13 @@
 #include "error.h"
 #include "team.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
-/* In a wait: polls that found nothing before a sleep, and where ranks share processors; turns
- * between looks at the clock. */
+/* In a wait: polls that found nothing before a sleep, and where ranks share processors, who give
+ * theirs away after each; turns between looks at the clock. */
 #define IDLE_POLLS    256u
-#define CROWDED_POLLS 4u
+#define CROWDED_POLLS 16u
 #define LOOK_TURNS    256u
 /* One sleep is short: another thread may have taken what this one waits for. */
 #define SLEEP_MS      10
@@ -243,21 +244,31 @@ static void look_at_clock(vbn_coll_req_t *req)
         vbn_engine_stall_report(req);
 }
 
+/* After IDLE polls that found nothing. */
+static void rest(const vbn_team_t *team, unsigned idle)
+{
+    bool crowded = vbn_team_at_once(team) < team->size;
+
+    if (idle % (crowded ? CROWDED_POLLS : IDLE_POLLS) == 0 && team->opts.sleep && team->tr->wait)
+        team->tr->wait(team->port, SLEEP_MS);
+    else if (crowded)
+        sched_yield();
+}
+
 int vbn_coll_wait(vbn_coll_req_t *req)
 {
     const vbn_team_t *team;
-    unsigned idle = 0, turns = 0, polls;
+    unsigned idle = 0, turns = 0;
 
     if (!req)
         return VBN_ERR_INVALID;
     team = req->team;
-    polls = vbn_team_at_once(team) < team->size ? CROWDED_POLLS : IDLE_POLLS;
     while (!vbn_engine_advance(req)) {
         idle = team->tr->progress(team->port) > 0 ? 0 : idle + 1;
         if (++turns % LOOK_TURNS == 0)
             look_at_clock(req);
-        if (idle && idle % polls == 0 && team->opts.sleep && team->tr->wait)
-            team->tr->wait(team->port, SLEEP_MS);
+        if (idle)
+            rest(team, idle);
         /* other ranks may need those before they come to this one */
         vbn_coll_progress(req->team);
     }

@@ -26,16 +26,15 @@ static const struct vbn_rule *rule_for(const vbn_team_t *team, const struct vbn_
     return NULL;
 }
 
-static double largest(double a, double b, double c)
+static double larger(double a, double b)
 {
-    double d = a > b ? a : b;
-
-    return c > d ? c : d;
+    return a > b ? a : b;
 }
 
 /*
- * The longest path, the busiest rank, or, where fewer processors than ranks share it, all the work:
- * whichever takes longest. Messages that a rank sends at once follow one another.
+ * The longest path, or the busiest rank: whichever takes longest. Messages that a rank sends at
+ * once follow one another. Where ranks share processors, those who wait take turns with the
+ * busiest, and take as long as it does; bytes are moved without them.
  */
 static double time_of(const vbn_team_t *team, const struct vbn_algorithm *algorithm,
                       const struct vbn_call *call)
@@ -44,8 +43,8 @@ static double time_of(const vbn_team_t *team, const struct vbn_algorithm *algori
     double at_once = vbn_team_at_once(team);
 
     return cost.depth * (double)team->opts.latency_ns +
-           largest(cost.rounds, cost.messages, cost.all_messages / at_once) * call->alpha_ns +
-           largest(cost.path_bytes, cost.bytes, cost.all_bytes / at_once) * call->beta_ns +
+           larger(cost.rounds, cost.messages * call->size / at_once) * call->alpha_ns +
+           larger(larger(cost.path_bytes, cost.bytes), cost.all_bytes / at_once) * call->beta_ns +
            (cost.reduced + cost.copied) * (call->size / at_once) * (double)team->opts.gamma_ps /
                1e3;
 }

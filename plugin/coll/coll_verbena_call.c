@@ -4,9 +4,9 @@
  *
  * Waiting. The port is polled by itself as long as there is something in it; else opal_progress()
  * is called, which other components need, and which gives the processor away where the user wants
- * that. Where ranks share processors this is not enough: those that yield are scheduled again and
- * again before the one that has work. There they sleep until something comes, for a moment at a
- * time because of other components.
+ * that. Where ranks share processors each poll that found nothing gives the processor away; and on
+ * a busy machine even that is not enough: those that yield are scheduled again and again before the
+ * one that has work. So they sleep by and by, for a moment at a time because of other components.
  */
 #include "coll_verbena.h"
 
@@ -15,6 +15,7 @@
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
 #define SLEEP_MS 2
@@ -54,13 +55,18 @@ static int over(coll_verbena_call_t *call, const char *text, int status)
     return mpi_status(status);
 }
 
+/* After IDLE polls that found nothing. */
 static void wait_a_moment(const coll_verbena_module_t *module, int idle)
 {
     const int polls = mca_coll_verbena_component.idle_polls;
 
-    if (!module->crowded || polls < 0 || idle < polls ||
-        module->transport->wait(module->port, SLEEP_MS) == 0)
-        opal_progress();
+    if (module->crowded && polls > 0 && idle % polls) {
+        sched_yield();
+        return;
+    }
+    opal_progress();
+    if (module->crowded)
+        module->transport->wait(module->port, SLEEP_MS);
 }
 
 int coll_verbena_run(coll_verbena_module_t *module, ompi_communicator_t *comm,
@@ -81,7 +87,7 @@ int coll_verbena_run(coll_verbena_module_t *module, ompi_communicator_t *comm,
         if (module->transport->progress(module->port) > 0)
             idle = 0;
         else
-            wait_a_moment(module, idle++);
+            wait_a_moment(module, ++idle);
     }
     return over(call, vbn_team_error(team), rc);
 }

@@ -66,11 +66,11 @@ static int register_params(void)
     c->share = false;
     register_one("share", "serve communicators whose ranks share a host's memory too",
                  MCA_BASE_VAR_TYPE_BOOL, &c->share);
-    c->idle_polls = 4;
+    c->idle_polls = 64;
     register_one(
         "idle_polls",
-        "polls without a result before a rank sleeps in a blocking collective, where ranks "
-        "share processors; -1: it never sleeps",
+        "polls without a result, 1 or more, before a rank sleeps in a blocking collective, "
+        "where ranks share processors",
         MCA_BASE_VAR_TYPE_INT, &c->idle_polls);
     c->check = false;
     register_one("check",

@@ -34,6 +34,7 @@ static int team_create(void *arg, uint32_t rank, uint32_t size, uint32_t id,
     struct vbn_error err;
 
     sleeping.sleep = true; /* there may be more ranks than processors */
+    sleeping.processors = job->processors;
     return vbn_team_create(job->tr, job->port, job->peers, size, rank, id, &sleeping, team, &err);
 }
 

@@ -293,7 +293,7 @@ static void the_first_rule_that_fits_is_taken(void **state)
     close_all(&f);
 }
 
-/* Few messages in all are what counts where ranks share processors. */
+/* Few bytes in all are what counts where ranks share processors. */
 static void shared_processors_choose_otherwise(void **state)
 {
     struct loop_options loop = {.eager_limit = SIZE_MAX};
@@ -305,11 +305,11 @@ static void shared_processors_choose_otherwise(void **state)
     opts = options(&f);
     opts.processors = 1;
     open_teams(&f, RANKS, 1, &opts);
-    assert_string_equal(chosen(&f, 1), "knomial");
+    assert_string_equal(chosen(&f, 1 << 12), "knomial");
     close_teams(&f);
     opts.processors = RANKS;
     open_teams(&f, RANKS, 2, &opts);
-    assert_string_equal(chosen(&f, 1), "recursive_doubling");
+    assert_string_equal(chosen(&f, 1 << 12), "circulant");
     close_all(&f);
 }
 

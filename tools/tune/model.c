@@ -21,7 +21,7 @@ static void amounts(const struct tune_way *way, size_t bytes, uint32_t ranks, ui
 
     vbn_coll_predict(way->coll, way->algorithm, ranks, bytes / 8, 8, way->param, &cost);
     amount[0] = cost.depth;
-    amount[1] = fmax(fmax(cost.rounds, cost.messages), cost.all_messages / at_once);
+    amount[1] = fmax(cost.rounds, cost.messages * ranks / at_once);
     amount[2] = fmax(fmax(cost.path_bytes, cost.bytes), cost.all_bytes / at_once);
     amount[3] = (cost.reduced + cost.copied) * ranks / at_once;
 }
