@@ -309,7 +309,7 @@ static void shared_processors_choose_otherwise(void **state)
     close_teams(&f);
     opts.processors = RANKS;
     open_teams(&f, RANKS, 2, &opts);
-    assert_string_equal(chosen(&f, 1 << 12), "circulant");
+    assert_string_equal(chosen(&f, 1 << 12), "recursive_doubling");
     close_all(&f);
 }
 
