@@ -10,6 +10,7 @@ include $(srcdir)/tests/unit/pair.mk
 include $(srcdir)/tests/loader/loader.mk
 include $(srcdir)/tests/table/table.mk
 include $(srcdir)/tests/perf/perf.mk
+include $(srcdir)/tests/tune/tune.mk
 include $(srcdir)/tests/coll/coll.mk
 include $(srcdir)/tests/mpi/mpi.mk
 include $(srcdir)/tests/device/device.mk
