@@ -14,7 +14,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define MS_NS   1000000u
+#define MS_NS 1000000u
 
 static int watch(int epoll_fd, int fd)
 {
