@@ -9,24 +9,29 @@
 #include "algorithms.h"
 #include "tree.h"
 
+/* STEP for each child, those with the largest subtrees first. */
+static void for_children(struct vbn_sched *sched, const struct vbn_tree *tree,
+                         void (*step)(struct vbn_sched *sched, uint32_t peer, size_t tag))
+{
+    for (uint64_t reach = tree->reach / tree->radix; reach; reach /= tree->radix)
+        for (unsigned j = 1; j < tree->radix; j++)
+            if (vbn_tree_has(tree, j * reach))
+                step(sched, vbn_tree_child(tree, j * reach), 0);
+    vbn_sched_end(sched);
+}
+
 static void build(struct vbn_sched *sched, const struct vbn_call *call)
 {
     struct vbn_tree tree = vbn_tree(call);
     uint32_t parent = vbn_tree_rank(&tree, vbn_tree_parent(&tree));
 
-    for (uint64_t reach = 1; reach < tree.reach; reach *= tree.radix)
-        for (uint64_t d = reach; d < reach * tree.radix && vbn_tree_has(&tree, d); d += reach)
-            vbn_sched_await(sched, vbn_tree_child(&tree, d), 0);
-    vbn_sched_end(sched);
+    for_children(sched, &tree, vbn_sched_await);
     if (tree.me) {
         vbn_sched_signal(sched, parent, 0);
         vbn_sched_await(sched, parent, 0);
         vbn_sched_end(sched);
     }
-    for (uint64_t reach = tree.reach / tree.radix; reach; reach /= tree.radix)
-        for (uint64_t d = reach; d < reach * tree.radix && vbn_tree_has(&tree, d); d += reach)
-            vbn_sched_signal(sched, vbn_tree_child(&tree, d), 0);
-    vbn_sched_end(sched);
+    for_children(sched, &tree, vbn_sched_signal);
 }
 
 static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)

@@ -7,6 +7,8 @@
 #ifndef VBN_TREE_H
 #define VBN_TREE_H
 
+#include <assert.h>
+
 #include "algorithm.h"
 #include "peers.h"
 
@@ -76,6 +78,7 @@ static inline double vbn_tree_path_sum(uint32_t size, uint64_t radix)
 {
     double sum = 0;
 
+    assert(radix >= 2);
     for (uint64_t reach = 1; reach < size; reach *= radix) {
         uint64_t whole = size / (reach * radix), rest = size % (reach * radix);
 

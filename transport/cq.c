@@ -28,6 +28,7 @@ static struct vbn_cq *add_queue(vbn_context_t *ctx)
     cq->size = cqs->size;
     cq->reserved = cqs->shared;
     list[cqs->count++] = cq;
+    ctx->armed = false; /* this one is not */
     return cq;
 }
 

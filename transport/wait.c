@@ -115,7 +115,8 @@ static int arm(vbn_context_t *ctx, uint64_t *sleep_ns, int *done)
     vbn_lock(ctx);
     now = vbn_now_ns(ctx);
     due = next_due_ns(ctx);
-    rc = ctx->slow_work || !vbn_tags_idle(&ctx->tags) || due <= now ? VBN_ERR_AGAIN : VBN_OK;
+    if (ctx->slow_work || !vbn_tags_idle(&ctx->tags) || due <= now || !ctx->armed)
+        rc = VBN_ERR_AGAIN;
     vbn_unlock(ctx);
     *sleep_ns = due == UINT64_MAX ? due : due - now;
     return rc;

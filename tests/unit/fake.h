@@ -131,6 +131,7 @@ void fake_flush_by_itself(bool yes);
 /* Any completion. */
 void fake_completion(struct ibv_cq *cq, const struct ibv_wc *wc);
 unsigned fake_completions(const struct ibv_cq *cq); /* not yet polled */
+bool fake_cq_armed(const struct ibv_cq *cq);
 
 /* An asynchronous event of the device. */
 void fake_async(struct ibv_context *verbs, enum ibv_event_type type, struct ibv_qp *qp);

@@ -375,6 +375,11 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned count)
     f->unacked -= count;
 }
 
+bool fake_cq_armed(const struct ibv_cq *cq)
+{
+    return ((const struct fake_cq *)cq)->armed;
+}
+
 static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
     int error = fake_error(FAKE_REQ_NOTIFY);

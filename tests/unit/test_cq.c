@@ -2,6 +2,8 @@
 /* Completion queues: their budget, the second one, polling in batches, and a poll that fails. */
 #include "lone.h"
 
+#include "wait.h"
+
 #include <errno.h>
 
 static vbn_context_t *ctx;
@@ -55,6 +57,24 @@ static void second_queue_when_the_first_is_full(void **state)
     assert_int_equal(ctx->cqs.count, 2);
     vbn_cq_release(a, room);
     vbn_cq_release(b, 1);
+}
+
+static void a_new_queue_wakes_as_well(void **state)
+{
+    struct vbn_cq *b;
+
+    (void)state;
+    unit.tick_ns = UNIT_MS;
+    assert_int_equal(vbn_wait(ctx, 10), 0);
+    assert_true(fake_cq_armed(ctx->cqs.cq[0]->cq));
+    b = vbn_cq_reserve(ctx, 1024 - ctx->rx.max);
+    assert_ptr_equal(b, ctx->cqs.cq[0]);
+    b = vbn_cq_reserve(ctx, 1);
+    assert_ptr_equal(b, ctx->cqs.cq[1]);
+    assert_int_equal(vbn_wait(ctx, 10), 0);
+    assert_true(fake_cq_armed(b->cq));
+    vbn_cq_release(b, 1);
+    vbn_cq_release(ctx->cqs.cq[0], 1024 - ctx->rx.max);
 }
 
 static void no_further_queue(void **state)
@@ -159,6 +179,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(shared_receives_have_their_share, setup, teardown),
         cmocka_unit_test_setup_teardown(second_queue_when_the_first_is_full, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_new_queue_wakes_as_well, setup, teardown),
         cmocka_unit_test_setup_teardown(no_further_queue, setup, teardown),
         cmocka_unit_test_setup_teardown(within_what_the_device_has, setup, teardown),
         cmocka_unit_test_setup_teardown(one_batch_from_each_queue, setup, teardown),
