@@ -6,9 +6,9 @@
 /* Of each operation the first can do any call; and of two that the model holds for equal, the first
  * is taken. */
 const struct vbn_algorithm *const vbn_algorithms[] = {
+    &vbn_barrier_recursive_doubling,
     &vbn_barrier_dissemination,
     &vbn_barrier_knomial,
-    &vbn_barrier_recursive_doubling,
     &vbn_bcast_knomial,
     &vbn_bcast_chain,
     &vbn_bcast_circulant,
