@@ -788,7 +788,8 @@ static void a_stall_is_told_once(void **state)
     finish(&f, &late_req, 1, &status);
     assert_int_equal(status, VBN_OK);
     assert_int_equal(f.lines, 1);
-    assert_non_null(strstr(f.line, "barrier (dissemination) number 0 of team 77, rank 0 of 2"));
+    assert_non_null(
+        strstr(f.line, "barrier (recursive_doubling) number 0 of team 77, rank 0 of 2"));
     assert_non_null(strstr(f.line, "30000 ms; in round 1 it waits for a message from rank 1."));
     assert_non_null(strstr(f.line, "`check`"));
     close_all(&f);
