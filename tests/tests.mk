@@ -21,4 +21,4 @@ include $(srcdir)/tests/coverage.mk
 clean-local:
 	rm -rf $(SUB_BUILDS)
 
-EXTRA_DIST += tests/rxe tests/known-failures
+EXTRA_DIST += tests/rxe tests/known-failures tests/program.sh
