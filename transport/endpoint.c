@@ -61,12 +61,6 @@ static bool has_work(const vbn_endpoint_t *ep)
            vbn_tag_has_work(&ep->tag);
 }
 
-/* Who waits for a message of the peer's must learn of its end, and only a connection tells. */
-static bool has_use_of_conn(const vbn_endpoint_t *ep)
-{
-    return has_work(ep) || vbn_endpoint_is_awaited(ep);
-}
-
 static bool unused(const vbn_endpoint_t *ep)
 {
     return ep->released && ep->state >= VBN_EP_CLOSED && !ep->conn_count && !ep->msgs_out &&
@@ -137,7 +131,7 @@ static void try_again(struct vbn_timer *timer)
     vbn_endpoint_t *ep = vbn_container_of(timer, struct vbn_endpoint, timer);
 
     ep->backoff_ms = (uint32_t)vbn_min(2 * vbn_max(ep->backoff_ms, BACKOFF_MS), BACKOFF_MAX_MS);
-    if (has_use_of_conn(ep))
+    if (has_work(ep))
         vbn_endpoint_want_conn(ep);
 }
 
@@ -203,7 +197,7 @@ void vbn_endpoint_attempt_failed(vbn_endpoint_t *ep, struct vbn_conn *conn)
     if (final) {
         vbn_endpoint_fail(ep, final, "peer %s refused the connection by device %s: %s", ep->name,
                           ctx->device.name, conn->cause);
-    } else if (!has_use_of_conn(ep)) {
+    } else if (!has_work(ep)) {
         ep->connect_by_ns = 0; /* the next attempt has its own time */
         vbn_endpoint_advance_close(ep);
     } else if (conn->reason == VBN_REASON_CROSSED) {

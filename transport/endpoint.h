@@ -69,12 +69,6 @@ static inline int vbn_endpoint_over_status(const vbn_endpoint_t *ep)
     return ep->status < 0 ? ep->status : VBN_ERR_CLOSED;
 }
 
-/* A receive names it, so it must be noticed when the peer is gone. */
-static inline bool vbn_endpoint_is_awaited(const vbn_endpoint_t *ep)
-{
-    return ep->tag.posted && ep->addr_known && ep->state == VBN_EP_OPEN;
-}
-
 /* Starts an attempt where there is work and none is running. */
 void vbn_endpoint_want_conn(vbn_endpoint_t *ep);
 

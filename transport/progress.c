@@ -38,10 +38,10 @@ static int send_aged_acks(vbn_context_t *ctx)
 }
 
 /*
- * Who waits for a peer, for credits, acknowledgements or a message, and has nothing under way that
- * would fail, would not notice that the peer's end is gone where the connection manager did not say
- * so. And who has sent the last of a burst unsignaled would keep its buffers. On iWARP the stream
- * notices, and a write needs a key.
+ * Who waits for a peer, for credits or acknowledgements, and has nothing under way that would fail,
+ * would not notice that the peer's end is gone where the connection manager did not say so. And who
+ * has sent the last of a burst unsignaled would keep its buffers. On iWARP the stream notices, and
+ * a write needs a key.
  */
 static void probe_peers(vbn_context_t *ctx)
 {
@@ -53,7 +53,7 @@ static void probe_peers(vbn_context_t *ctx)
 
         if (conn->state == VBN_CONN_ESTABLISHED && ep->conn == conn &&
             (!STAILQ_EMPTY(&ep->queue) || !STAILQ_EMPTY(&ep->unacked) ||
-             !TAILQ_EMPTY(&ep->tag.offers) || ep->lazy || ep->tag.posted || ep->tag.filling))
+             !TAILQ_EMPTY(&ep->tag.offers) || ep->lazy))
             vbn_qp_probe(conn);
     }
 }

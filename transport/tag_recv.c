@@ -405,8 +405,6 @@ static int recv_locked(vbn_context_t *ctx, struct vbn_tag_op *t)
     if (t->ep && t->ep->state >= VBN_EP_CLOSED)
         return vbn_endpoint_over_status(t->ep);
     vbn_tag_post(ctx, t);
-    if (t->ep && !t->ep->conn && vbn_endpoint_is_awaited(t->ep))
-        vbn_endpoint_want_conn(t->ep); /* or nothing would tell that the peer has died */
     return VBN_PENDING;
 }
 
