@@ -162,13 +162,6 @@ static int plan_rounds(struct bench *b, size_t *rounds)
     return status;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static int add_point(const struct bench *b, unsigned i, double us, struct tune_points *points)
 {
     if (points->count == points->room) {
@@ -200,8 +193,7 @@ static int run(struct bench *b, struct tune_points *points)
     if (status == VBN_OK)
         status = all_max(b, b->us, b->ways * rounds);
     for (unsigned i = 0; i < b->ways && status == VBN_OK; i++) {
-        qsort(b->us + i * rounds, rounds, sizeof(double), by_value);
-        status = add_point(b, i, b->us[i * rounds + rounds / 2], points);
+        status = add_point(b, i, tune_median(b->us + i * rounds, rounds), points);
     }
     return status;
 }

@@ -7,9 +7,23 @@
 #include "tune.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { TERMS = 4 };
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+double tune_median(double *values, size_t count)
+{
+    qsort(values, count, sizeof(*values), by_value);
+    return values[count / 2];
+}
 
 /* How much WAY has of latency, messages, bytes and bytes reduced, as the library's choice counts.
  */

@@ -36,13 +36,6 @@ static size_t fastest(const struct tune_points *points, size_t first, size_t end
     return best;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* The median of how far predictions are off, in per cent. */
 static double median_error(const struct tune_points *points, const struct tune_model *model,
                            uint32_t ranks, uint32_t processors)
@@ -55,10 +48,8 @@ static double median_error(const struct tune_points *points, const struct tune_m
         error[i] =
             fabs(tune_predict(model, &p->way, p->bytes, ranks, processors) / p->us - 1) * 100;
     }
-    if (error && points->count) {
-        qsort(error, points->count, sizeof(double), by_value);
-        median = error[points->count / 2];
-    }
+    if (error && points->count)
+        median = tune_median(error, points->count);
     free(error);
     return median;
 }

@@ -68,6 +68,9 @@ void tune_way_name(const struct tune_way *way, char *name, size_t len);
 int tune_measure(const struct vbn_job *job, const struct tune_options *opts, enum vbn_coll coll,
                  size_t bytes, struct tune_points *points);
 
+/* The median of COUNT values, one or more, which it puts in order. */
+double tune_median(double *values, size_t count);
+
 /* What WAY takes by MODEL, in µs. */
 double tune_predict(const struct tune_model *model, const struct tune_way *way, size_t bytes,
                     uint32_t ranks, uint32_t processors);
