@@ -12,7 +12,8 @@
  */
 struct vbn_call {
     enum vbn_coll coll;
-    uint32_t rank, size, root;
+    uint32_t rank, size;
+    uint32_t root; /* operations without one: where trees begin; other ranks take their turn */
     bool in_place, commutative;
     size_t elem;  /* bytes of an element */
     size_t count; /* elements, as in struct vbn_coll_args */
@@ -27,6 +28,7 @@ enum {
     VBN_ALGO_EVEN = 2,        /* needs an even number of ranks */
     VBN_ALGO_RADIX = 4,       /* `param` is a radix, 2 or more */
     VBN_ALGO_SEGMENT = 8,     /* `param` is a segment in bytes; 0: by the model */
+    VBN_ALGO_TURNS = 16,      /* begins at the call's `root` although the operation has none */
 };
 
 struct vbn_algorithm {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gather to rank 0 by a k-nomial tree, and bcast of all blocks by the same. More rounds and bytes
- * than others have, and far fewer messages: for small blocks of ranks that share processors.
+ * Gather to one rank, another one each call, by a k-nomial tree, and bcast of all blocks by the
+ * same. More rounds and bytes than others have, and far fewer messages: for small blocks of ranks
+ * that share processors.
  *
  * Cost: 2 ⌈log_k p⌉ (k-1) α + (p-1 + ⌈log_k p⌉ (k-1) p) bβ for blocks of b; 2 (p-1) messages of
  * all.
@@ -14,7 +15,6 @@ static struct vbn_call gather_of(const struct vbn_call *call)
     struct vbn_call gather = *call;
 
     gather.coll = VBN_COLL_GATHER;
-    gather.root = 0;
     return gather;
 }
 
@@ -48,4 +48,4 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
 }
 
 const struct vbn_algorithm vbn_allgather_knomial = {
-    VBN_COLL_ALLGATHER, "knomial", VBN_ALGO_RADIX, 2, build, cost};
+    VBN_COLL_ALLGATHER, "knomial", VBN_ALGO_RADIX | VBN_ALGO_TURNS, 2, build, cost};

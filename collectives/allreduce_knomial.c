@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduce to rank 0 by a k-nomial tree, and bcast of the result by the same. More rounds than
+ * Reduce to one rank by a k-nomial tree, and bcast of the result by the same. Which rank, changes
+ * from call to call; where the order of operands matters it is rank 0. More rounds than
  * recursive doubling has, and far fewer messages: for ranks that share processors.
  *
  * Cost: 2 ⌈log_k p⌉ (k-1) (α + mβ) + ⌈log_k p⌉ (k-1) mγ; 2 (p-1) messages of all.
@@ -13,7 +14,7 @@ static struct vbn_call part(const struct vbn_call *call, enum vbn_coll coll)
     struct vbn_call part = *call;
 
     part.coll = coll;
-    part.root = 0;
+    part.root = call->commutative ? call->root : 0;
     return part;
 }
 
@@ -46,4 +47,4 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
 }
 
 const struct vbn_algorithm vbn_allreduce_knomial = {
-    VBN_COLL_ALLREDUCE, "knomial", VBN_ALGO_RADIX, 2, build, cost};
+    VBN_COLL_ALLREDUCE, "knomial", VBN_ALGO_RADIX | VBN_ALGO_TURNS, 2, build, cost};

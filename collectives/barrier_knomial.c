@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A k-nomial tree (tree.h), upwards and back: each tells its parent when all below it have come,
- * and hears from it when all have. More rounds than dissemination has, and far fewer messages: for
- * ranks that share processors.
+ * A k-nomial tree (tree.h), upwards and back, with another root each call: each tells its parent
+ * when all below it have come, and hears from it when all have. More rounds than dissemination has,
+ * and far fewer messages: for ranks that share processors.
  *
  * Cost: 2 ⌈log_k p⌉ (k-1) α; 2 (p-1) messages of all.
  */
@@ -46,4 +46,4 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
 }
 
 const struct vbn_algorithm vbn_barrier_knomial = {
-    VBN_COLL_BARRIER, "knomial", VBN_ALGO_RADIX, 2, build, cost};
+    VBN_COLL_BARRIER, "knomial", VBN_ALGO_RADIX | VBN_ALGO_TURNS, 2, build, cost};

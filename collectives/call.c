@@ -245,7 +245,13 @@ static bool in_place(const struct vbn_call *call, const struct vbn_coll_args *ar
     return !(has[call->coll] & HAS_NO_SENDBUF) && args->sendbuf == VBN_IN_PLACE;
 }
 
-int vbn_call_take(vbn_coll_req_t *req, const struct vbn_coll_args *args, struct vbn_error *err)
+bool vbn_call_has_root(enum vbn_coll coll)
+{
+    return (unsigned)coll < VBN_COLL_COUNT && (has[coll] & HAS_ROOT);
+}
+
+int vbn_call_take(vbn_coll_req_t *req, const struct vbn_coll_args *args, uint32_t top,
+                  struct vbn_error *err)
 {
     const vbn_team_t *team = req->team;
     struct vbn_call *call = &req->call;
@@ -257,6 +263,7 @@ int vbn_call_take(vbn_coll_req_t *req, const struct vbn_coll_args *args, struct 
     *call = (struct vbn_call){.coll = args->coll,
                               .rank = team->rank,
                               .size = team->size,
+                              .root = top,
                               .alpha_ns = (double)team->opts.alpha_ns,
                               .beta_ns = (double)team->opts.beta_ps / 1e3};
     if (has[args->coll] & HAS_ROOT) {

@@ -133,6 +133,8 @@ struct vbn_coll_cost vbn_algorithm_cost(const struct vbn_algorithm *algorithm,
         cost.depth = cost.rounds;
     if (cost.all_messages == 0)
         cost.all_messages = call->size * cost.messages;
+    cost.turn_messages =
+        algorithm->limits & VBN_ALGO_TURNS ? cost.all_messages / call->size : cost.messages;
     if (cost.all_bytes == 0)
         cost.all_bytes = call->size * cost.bytes;
     return cost;

@@ -8,11 +8,12 @@
 #include <sched.h>
 #include <stdlib.h>
 
-/* In a wait: polls that found nothing before a sleep, and where ranks share processors, who give
- * theirs away after each; turns between looks at the clock. */
-#define IDLE_POLLS    256u
-#define CROWDED_POLLS 16u
-#define LOOK_TURNS    256u
+/* In a wait: polls that found nothing before a sleep; where ranks share processors they give theirs
+ * away after each such poll, and sleep when that has taken so long; turns between looks at the
+ * clock. */
+#define IDLE_POLLS 256u
+#define YIELD_NS   1000000u
+#define LOOK_TURNS 256u
 /* One sleep is short: another thread may have taken what this one waits for. */
 #define SLEEP_MS      10
 #define SEQ_ALIVE_MAX (VBN_SEQ_COUNT / 2)
@@ -53,14 +54,30 @@ static void drop_req(vbn_coll_req_t *req)
     put_req(req);
 }
 
-/* The one last at rest whose call seems to be like ARGS, or the one longest at rest, or a new one.
+/* How many ranks take turns. More would need more schedules at rest, and connections. */
+#define TURNS 8u
+
+/*
+ * Where trees of the next call begin if it has no root. Where ranks share processors the busiest
+ * rank of a tree holds all others up, so it is another one each time.
  */
-static vbn_coll_req_t *get_req(vbn_team_t *team, const struct vbn_coll_args *args)
+static uint32_t next_top(const vbn_team_t *team, enum vbn_req_kind kind)
+{
+    uint32_t turns = team->size < TURNS ? team->size : TURNS;
+
+    if (vbn_team_at_once(team) == team->size)
+        return 0;
+    return team->next_seq[kind] % turns * team->size / turns;
+}
+
+/* The one last at rest whose call seems to be like ARGS with ROOT, or the one longest at rest, or a
+ * new one. */
+static vbn_coll_req_t *get_req(vbn_team_t *team, const struct vbn_coll_args *args, uint32_t root)
 {
     vbn_coll_req_t *req;
 
     TAILQ_FOREACH(req, &team->spare, entry)
-    if (req->call.coll == args->coll && req->call.count == args->count)
+    if (req->call.coll == args->coll && req->call.count == args->count && req->call.root == root)
         break;
     if (!req && team->spare_count == VBN_SPARE_MAX)
         req = TAILQ_LAST(&team->spare, vbn_req_list);
@@ -121,18 +138,18 @@ static int build(vbn_coll_req_t *req, struct vbn_error *err)
 }
 
 /* Makes REQ's call and schedule of ARGS; where the last ones are like them they stay. */
-static int prepare(vbn_coll_req_t *req, const struct vbn_coll_args *args, struct vbn_error *err)
+static int prepare(vbn_coll_req_t *req, const struct vbn_coll_args *args, uint32_t top,
+                   struct vbn_error *err)
 {
     struct vbn_call last = req->call;
     bool reusable = req->algorithm && req->uniform && req->tmp_room >= req->sched.tmp_len;
     int status;
 
-    status = vbn_call_take(req, args, err);
+    status = vbn_call_take(req, args, top, err);
     if (status == VBN_OK && reusable && req->uniform && same_call(&last, &req->call)) {
         req->call.param = last.param;
         return VBN_OK;
     }
-    req->asked_root = args->root;
     req->algorithm = NULL; /* until there is a schedule again */
     if (status == VBN_OK)
         status = build(req, err);
@@ -161,15 +178,17 @@ static int new_req(vbn_team_t *team, const struct vbn_coll_args *args, enum vbn_
                    vbn_coll_req_t **made, struct vbn_error *err)
 {
     vbn_coll_req_t *req;
+    uint32_t top;
     int status;
 
     if (!team || !args || !made || args->size < sizeof(*args))
         return vbn_error_set(err, VBN_ERR_INVALID,
                              "a collective needs a team, arguments with their size, and a request");
-    req = get_req(team, args);
+    top = next_top(team, kind);
+    req = get_req(team, args, vbn_call_has_root(args->coll) ? args->root : top);
     if (!req)
         return vbn_error_set(err, VBN_ERR_NO_MEMORY, "no memory for a request");
-    status = prepare(req, args, err);
+    status = prepare(req, args, top, err);
     if (status == VBN_OK)
         status = number(req, kind, err);
     if (status != VBN_OK) {
@@ -244,12 +263,16 @@ static void look_at_clock(vbn_coll_req_t *req)
         vbn_engine_stall_report(req);
 }
 
-/* After IDLE polls that found nothing. */
-static void rest(const vbn_team_t *team, unsigned idle)
+/* After IDLE polls that found nothing; the first of them was at *SINCE_NS, which this keeps. */
+static void rest(const vbn_team_t *team, unsigned idle, uint64_t *since_ns)
 {
     bool crowded = vbn_team_at_once(team) < team->size;
+    uint64_t now = crowded ? vbn_team_clock_ns(team) : 0;
 
-    if (idle % (crowded ? CROWDED_POLLS : IDLE_POLLS) == 0 && team->opts.sleep && team->tr->wait)
+    if (idle == 1)
+        *since_ns = now;
+    if (team->opts.sleep && team->tr->wait &&
+        (crowded ? now - *since_ns >= YIELD_NS : idle % IDLE_POLLS == 0))
         team->tr->wait(team->port, SLEEP_MS);
     else if (crowded)
         sched_yield();
@@ -259,6 +282,7 @@ int vbn_coll_wait(vbn_coll_req_t *req)
 {
     const vbn_team_t *team;
     unsigned idle = 0, turns = 0;
+    uint64_t idle_since_ns = 0;
 
     if (!req)
         return VBN_ERR_INVALID;
@@ -268,7 +292,7 @@ int vbn_coll_wait(vbn_coll_req_t *req)
         if (++turns % LOOK_TURNS == 0)
             look_at_clock(req);
         if (idle)
-            rest(team, idle);
+            rest(team, idle, &idle_since_ns);
         /* other ranks may need those before they come to this one */
         vbn_coll_progress(req->team);
     }

@@ -34,19 +34,20 @@ static double larger(double a, double b)
 /*
  * The longest path, or the busiest rank: whichever takes longest. Messages that a rank sends at
  * once follow one another. Where ranks share processors, those who wait take turns with the
- * busiest, and take as long as it does; bytes are moved without them.
+ * busiest, and take as long as it does, unless another one is the busiest in the next call; bytes
+ * are moved without them, and what is under way is waited for while others work.
  */
 static double time_of(const vbn_team_t *team, const struct vbn_algorithm *algorithm,
                       const struct vbn_call *call)
 {
     struct vbn_coll_cost cost = vbn_algorithm_cost(algorithm, call);
-    double at_once = vbn_team_at_once(team);
+    double share = vbn_team_at_once(team) / (double)call->size; /* of a processor, for a rank */
 
-    return cost.depth * (double)team->opts.latency_ns +
-           larger(cost.rounds, cost.messages * call->size / at_once) * call->alpha_ns +
-           larger(larger(cost.path_bytes, cost.bytes), cost.all_bytes / at_once) * call->beta_ns +
-           (cost.reduced + cost.copied) * (call->size / at_once) * (double)team->opts.gamma_ps /
-               1e3;
+    return cost.depth * share * (double)team->opts.latency_ns +
+           larger(cost.rounds, cost.turn_messages / share) * call->alpha_ns +
+           larger(larger(cost.path_bytes, cost.bytes), cost.all_bytes / call->size / share) *
+               call->beta_ns +
+           (cost.reduced + cost.copied) / share * (double)team->opts.gamma_ps / 1e3;
 }
 
 /* Costs are for equal blocks: the average one stands for those of different lengths. */

@@ -59,7 +59,6 @@ struct vbn_coll_req {
 
     /* the call */
     struct vbn_call call;
-    uint32_t asked_root; /* as the caller gave it */
     enum vbn_dtype dtype;
     vbn_reduce_fn reduce;
     void *reduce_arg;
@@ -116,10 +115,14 @@ uint64_t vbn_team_clock_ns(const vbn_team_t *team);
 void vbn_req_destroy(vbn_coll_req_t *req);
 
 /*
- * call.c: checks ARGS and fills what REQ knows of the call but the algorithm. Errors as
- * vbn_coll_init().
+ * call.c: checks ARGS and fills what REQ knows of the call but the algorithm; TOP is the root of
+ * an operation that has none. Errors as vbn_coll_init().
  */
-int vbn_call_take(vbn_coll_req_t *req, const struct vbn_coll_args *args, struct vbn_error *err);
+int vbn_call_take(vbn_coll_req_t *req, const struct vbn_coll_args *args, uint32_t top,
+                  struct vbn_error *err);
+
+/* Whether calls of COLL name a root. */
+bool vbn_call_has_root(enum vbn_coll coll);
 
 /* The bytes by which rules choose, the same on all ranks. */
 uint64_t vbn_call_bytes(const struct vbn_call *call);

@@ -333,11 +333,13 @@ enum vbn_param_kind vbn_coll_param_kind(enum vbn_coll coll, unsigned i);
  * `rounds` messages follow one another on the longest path and carry `path_bytes`; of these `depth`
  * had to arrive before the next could leave, the others left one after the other. The busiest rank
  * sends `messages` with `bytes` in all, reduces `reduced` bytes and, beside its own contribution,
- * copies `copied`. All ranks together send `all_messages` with `all_bytes`.
+ * copies `copied`. All ranks together send `all_messages` with `all_bytes`. Where ranks share
+ * processors some algorithms make another rank the busiest in each call: `turn_messages` is what a
+ * rank sends in a call, on average over such turns; `messages` for the other algorithms.
  */
 struct vbn_coll_cost {
     double depth, rounds, path_bytes;
-    double messages, bytes;
+    double messages, turn_messages, bytes;
     double reduced, copied;
     double all_messages, all_bytes;
 };

@@ -36,7 +36,7 @@ typedef struct coll_verbena_component {
     int priority;
     bool share; /* also where ranks share a host and its memory */
     bool check;
-    int idle_polls; /* before a rank that shares its processor sleeps */
+    unsigned yield_us; /* before a rank that shares its processor sleeps */
     char *rules, *rules_file;
     opal_list_t pending; /* coll_verbena_request_t under way */
     bool progressing;    /* our function is among opal_progress()'s */

@@ -6,7 +6,8 @@
  * is called, which other components need, and which gives the processor away where the user wants
  * that. Where ranks share processors each poll that found nothing gives the processor away; and on
  * a busy machine even that is not enough: those that yield are scheduled again and again before the
- * one that has work. So they sleep by and by, for a moment at a time because of other components.
+ * one that has work. So they sleep when they have waited for long, for a moment at a time because
+ * of other components.
  */
 #include "coll_verbena.h"
 
@@ -17,8 +18,11 @@
 
 #include <sched.h>
 #include <stdlib.h>
+#include <time.h>
 
-#define SLEEP_MS 2
+#define SLEEP_MS   2
+#define OPAL_POLLS 64 /* polls that found nothing between two for other components, when crowded   \
+                       */
 
 /* A nonblocking collective. Open MPI's bindings write into the base class: which objects to keep.
  */
@@ -55,18 +59,29 @@ static int over(coll_verbena_call_t *call, const char *text, int status)
     return mpi_status(status);
 }
 
-/* After IDLE polls that found nothing. */
-static void wait_a_moment(const coll_verbena_module_t *module, int idle)
+static uint64_t now_us(void)
 {
-    const int polls = mca_coll_verbena_component.idle_polls;
+    struct timespec now;
 
-    if (module->crowded && polls > 0 && idle % polls) {
-        sched_yield();
-        return;
-    }
-    opal_progress();
-    if (module->crowded)
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* After IDLE polls that found nothing; the first of them was at *SINCE_US, which this keeps. */
+static void wait_a_moment(const coll_verbena_module_t *module, unsigned idle, uint64_t *since_us)
+{
+    uint64_t now = module->crowded ? now_us() : 0;
+    bool sleepy;
+
+    if (idle == 1)
+        *since_us = now;
+    sleepy = now - *since_us >= mca_coll_verbena_component.yield_us;
+    if (!module->crowded || sleepy || idle % OPAL_POLLS == 0)
+        opal_progress();
+    if (module->crowded && sleepy)
         module->transport->wait(module->port, SLEEP_MS);
+    else if (module->crowded)
+        sched_yield();
 }
 
 int coll_verbena_run(coll_verbena_module_t *module, ompi_communicator_t *comm,
@@ -75,7 +90,8 @@ int coll_verbena_run(coll_verbena_module_t *module, ompi_communicator_t *comm,
     vbn_team_t *team = coll_verbena_team(module, comm);
     struct vbn_error err = {.text = ""};
     vbn_coll_req_t *req;
-    int idle = 0;
+    uint64_t idle_since_us = 0;
+    unsigned idle = 0;
     int rc;
 
     if (!team)
@@ -87,7 +103,7 @@ int coll_verbena_run(coll_verbena_module_t *module, ompi_communicator_t *comm,
         if (module->transport->progress(module->port) > 0)
             idle = 0;
         else
-            wait_a_moment(module, ++idle);
+            wait_a_moment(module, ++idle, &idle_since_us);
     }
     return over(call, vbn_team_error(team), rc);
 }

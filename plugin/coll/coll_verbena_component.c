@@ -66,12 +66,11 @@ static int register_params(void)
     c->share = false;
     register_one("share", "serve communicators whose ranks share a host's memory too",
                  MCA_BASE_VAR_TYPE_BOOL, &c->share);
-    c->idle_polls = 64;
-    register_one(
-        "idle_polls",
-        "polls without a result, 1 or more, before a rank sleeps in a blocking collective, "
-        "where ranks share processors",
-        MCA_BASE_VAR_TYPE_INT, &c->idle_polls);
+    c->yield_us = 1000;
+    register_one("yield_us",
+                 "µs for which a rank that has nothing to do in a blocking collective gives its "
+                 "processor away, before it sleeps, where ranks share processors",
+                 MCA_BASE_VAR_TYPE_UNSIGNED_INT, &c->yield_us);
     c->check = false;
     register_one("check",
                  "compare the ranks' calls before each collective, and end those that differ with "

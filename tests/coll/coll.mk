@@ -28,6 +28,12 @@ tests_coll_test_schedule_SOURCES = tests/coll/test_schedule.c tests/coll/coll_un
 tests_coll_test_team_SOURCES = tests/coll/test_team.c $(COLL_LOOP)
 tests_coll_test_team_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc \
 	-Wl,--wrap=aligned_alloc
+
+# Not a test: counted by `make cost`.
+check_PROGRAMS += tests/coll/cost_coll
+tests_coll_cost_coll_SOURCES = tests/coll/cost_coll.c tests/coll/sim_job.c tests/coll/sim_job.h
+tests_coll_cost_coll_LDADD = libverbena_core.la tests/sim/libfabric_sim.la
+tests_coll_cost_coll_LDFLAGS = $(AM_LDFLAGS) $(SIM_WRAP)
 endif
 
 # A rank in each process, for tests/coll/run-job.

@@ -30,14 +30,14 @@ double tune_median(double *values, size_t count)
 static void amounts(const struct tune_way *way, size_t bytes, uint32_t ranks, uint32_t processors,
                     double amount[TERMS])
 {
-    double at_once = processors && processors < ranks ? processors : ranks;
+    double share = processors && processors < ranks ? (double)processors / ranks : 1;
     struct vbn_coll_cost cost = {0};
 
     vbn_coll_predict(way->coll, way->algorithm, ranks, bytes / 8, 8, way->param, &cost);
-    amount[0] = cost.depth;
-    amount[1] = fmax(cost.rounds, cost.messages * ranks / at_once);
-    amount[2] = fmax(fmax(cost.path_bytes, cost.bytes), cost.all_bytes / at_once);
-    amount[3] = (cost.reduced + cost.copied) * ranks / at_once;
+    amount[0] = cost.depth * share;
+    amount[1] = fmax(cost.rounds, cost.turn_messages / share);
+    amount[2] = fmax(fmax(cost.path_bytes, cost.bytes), cost.all_bytes / ranks / share);
+    amount[3] = (cost.reduced + cost.copied) / share;
 }
 
 double tune_predict(const struct tune_model *model, const struct tune_way *way, size_t bytes,
