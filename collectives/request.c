@@ -9,22 +9,55 @@
 #include <stdlib.h>
 
 /* In a wait: polls that found nothing before a sleep; where ranks share processors they give theirs
- * away after each such poll, and sleep when that has taken so long; turns between looks at the
- * clock. */
+ * away after each such poll, and sleep when that has taken so long for each of them; turns between
+ * looks at the clock. */
 #define IDLE_POLLS 256u
-#define YIELD_NS   1000000u
+#define YIELD_NS   50000u
 #define LOOK_TURNS 256u
 /* One sleep is short: another thread may have taken what this one waits for. */
 #define SLEEP_MS      10
 #define SEQ_ALIVE_MAX (VBN_SEQ_COUNT / 2)
+
+static void drop_scratch(vbn_coll_req_t *req)
+{
+    if (req->tmp_region)
+        req->team->tr->mem_deregister(req->tmp_region);
+    free(req->base[VBN_AT_TMP]);
+    req->tmp_region = NULL;
+    req->base[VBN_AT_TMP] = NULL;
+    req->tmp_room = 0;
+}
+
+/* Registered where large messages would be one by one; if that fails they are. */
+static void take_scratch(vbn_coll_req_t *req, size_t len)
+{
+    const vbn_team_t *team = req->team;
+
+    drop_scratch(req);
+    req->base[VBN_AT_TMP] = aligned_alloc(VBN_SCHED_ALIGN, len);
+    req->tmp_room = req->base[VBN_AT_TMP] ? len : 0;
+    if (req->tmp_room >= VBN_REGISTER_MIN && team->tr->mem_register &&
+        team->tr->mem_register(team->port, req->base[VBN_AT_TMP], len,
+                               VBN_ACCESS_LOCAL_WRITE | VBN_ACCESS_REMOTE_READ,
+                               &req->tmp_region) != VBN_OK)
+        req->tmp_region = NULL;
+}
 
 void vbn_req_destroy(vbn_coll_req_t *req)
 {
     vbn_sched_fini(&req->sched);
     free(req->flights);
     free(req->packed);
-    free(req->base[VBN_AT_TMP]);
+    drop_scratch(req);
     free(req);
+}
+
+/* No longer among those at rest. */
+static void wake(vbn_coll_req_t *req)
+{
+    TAILQ_REMOVE(&req->team->spare, req, entry);
+    req->team->spare_count--;
+    req->team->spare_tmp -= req->tmp_room;
 }
 
 /* To those at rest, or away. */
@@ -35,17 +68,14 @@ static void put_req(vbn_coll_req_t *req)
     if (team->spare_count == VBN_SPARE_MAX) {
         vbn_coll_req_t *oldest = TAILQ_LAST(&team->spare, vbn_req_list);
 
-        TAILQ_REMOVE(&team->spare, oldest, entry);
+        wake(oldest);
         vbn_req_destroy(oldest);
-        team->spare_count--;
     }
-    if (req->tmp_room > VBN_SPARE_TMP_MAX) {
-        free(req->base[VBN_AT_TMP]);
-        req->base[VBN_AT_TMP] = NULL;
-        req->tmp_room = 0;
-    }
+    if (req->tmp_room > VBN_SPARE_TMP_MAX - team->spare_tmp)
+        drop_scratch(req);
     TAILQ_INSERT_HEAD(&team->spare, req, entry);
     team->spare_count++;
+    team->spare_tmp += req->tmp_room;
 }
 
 static void drop_req(vbn_coll_req_t *req)
@@ -87,8 +117,7 @@ static vbn_coll_req_t *get_req(vbn_team_t *team, const struct vbn_coll_args *arg
             req->team = team;
         return req;
     }
-    TAILQ_REMOVE(&team->spare, req, entry);
-    team->spare_count--;
+    wake(req);
     return req;
 }
 
@@ -110,11 +139,8 @@ static int take_memory(vbn_coll_req_t *req)
         req->flights = calloc(flights, sizeof(*req->flights));
         req->flight_room = req->flights ? flights : 0;
     }
-    if (sched->tmp_len > req->tmp_room) {
-        free(req->base[VBN_AT_TMP]);
-        req->base[VBN_AT_TMP] = aligned_alloc(VBN_SCHED_ALIGN, sched->tmp_len);
-        req->tmp_room = req->base[VBN_AT_TMP] ? sched->tmp_len : 0;
-    }
+    if (sched->tmp_len > req->tmp_room)
+        take_scratch(req, sched->tmp_len);
     req->flight_count = flights;
     return req->flight_room < flights || req->tmp_room < sched->tmp_len ? VBN_ERR_NO_MEMORY
                                                                         : VBN_OK;
@@ -266,13 +292,14 @@ static void look_at_clock(vbn_coll_req_t *req)
 /* After IDLE polls that found nothing; the first of them was at *SINCE_NS, which this keeps. */
 static void rest(const vbn_team_t *team, unsigned idle, uint64_t *since_ns)
 {
+    uint32_t sharing = team->size / vbn_team_at_once(team);
     bool crowded = vbn_team_at_once(team) < team->size;
     uint64_t now = crowded ? vbn_team_clock_ns(team) : 0;
 
     if (idle == 1)
         *since_ns = now;
     if (team->opts.sleep && team->tr->wait &&
-        (crowded ? now - *since_ns >= YIELD_NS : idle % IDLE_POLLS == 0))
+        (crowded ? now - *since_ns >= sharing * YIELD_NS : idle % IDLE_POLLS == 0))
         team->tr->wait(team->port, SLEEP_MS);
     else if (crowded)
         sched_yield();

@@ -15,7 +15,8 @@
 #include "algorithm.h"
 
 #define VBN_SPARE_MAX      16u
-#define VBN_SPARE_TMP_MAX  ((size_t)4 << 20) /* bytes of scratch that a request at rest keeps */
+#define VBN_SPARE_TMP_MAX  ((size_t)4 << 20) /* bytes of scratch that requests at rest keep */
+#define VBN_REGISTER_MIN   ((size_t)8 << 10) /* scratch is registered from here on */
 #define VBN_SEQ_COUNT      0x8000u           /* numbers of calls, for each kind of request */
 #define VBN_SEQ_PERSISTENT 0x8000u           /* added to the numbers of persistent ones */
 
@@ -74,6 +75,7 @@ struct vbn_coll_req {
     size_t *packed; /* sums of counts, for the call */
     size_t packed_room;
     size_t tmp_room;
+    vbn_region_t *tmp_region; /* scratch, registered; or NULL */
 
     size_t round, at; /* the first step of the round; the next to look at */
     size_t early_at;  /* early receives: the next to look at, how many are to be posted */
@@ -96,6 +98,7 @@ struct vbn_team {
     uint16_t next_seq[VBN_REQ_KINDS];
     struct vbn_req_list alive[VBN_REQ_KINDS], spare;
     unsigned spare_count;
+    size_t spare_tmp;       /* bytes of their scratch */
     struct vbn_error error; /* of the last blocking operation that failed */
 };
 

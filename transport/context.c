@@ -100,6 +100,7 @@ int vbn_open(const struct vbn_options *opts, vbn_context_t **out, struct vbn_err
     ctx->wait_fd = -1;
     pthread_mutex_init(&ctx->mutex, NULL);
     LIST_INIT(&ctx->mems);
+    LIST_INIT(&ctx->lent_mems);
     TAILQ_INIT(&ctx->conns);
     TAILQ_INIT(&ctx->acks);
     TAILQ_INIT(&ctx->failed);

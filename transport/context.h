@@ -32,7 +32,7 @@ struct vbn_context {
     struct vbn_pool msgs, rmas, ctls;
     uint32_t lazy, lazy_max; /* messages that wait for a later completion; at most */
     uint32_t max_am_len;
-    LIST_HEAD(, vbn_mem) mems; /* the user's registered regions */
+    LIST_HEAD(, vbn_mem) mems, lent_mems; /* registered regions; those lent to tagged messages */
     struct vbn_counters counters;
     struct vbn_tags tags;
     struct ibv_comp_channel *comp_channel;

@@ -63,9 +63,7 @@ int vbn_mem_make(vbn_context_t *ctx, void *addr, size_t len, unsigned access, vb
     m = malloc(sizeof(*m));
     if (!m)
         return VBN_ERR_NO_MEMORY;
-    m->ctx = ctx;
-    m->access = access;
-    m->lent = false;
+    *m = (struct vbn_mem){.ctx = ctx, .access = access};
     m->mr = vbn_mem_reg_mr(ctx, addr, len, access_flags(ctx, access));
     if (!m->mr) {
         err = errno;
@@ -79,11 +77,32 @@ int vbn_mem_make(vbn_context_t *ctx, void *addr, size_t len, unsigned access, vb
     return VBN_OK;
 }
 
-void vbn_mem_drop(vbn_mem_t *mem)
+static void lend(vbn_mem_t *mem)
+{
+    if (mem->lends++ == 0)
+        LIST_INSERT_HEAD(&mem->ctx->lent_mems, mem, lent_entry);
+}
+
+static void reclaim(vbn_mem_t *mem)
+{
+    if (--mem->lends == 0)
+        LIST_REMOVE(mem, lent_entry);
+}
+
+static void end(vbn_mem_t *mem)
 {
     LIST_REMOVE(mem, entry);
     ibv_dereg_mr(mem->mr);
     free(mem);
+}
+
+void vbn_mem_drop(vbn_mem_t *mem)
+{
+    while (mem->lends)
+        reclaim(mem);
+    mem->dropped = true;
+    if (!mem->messages)
+        end(mem);
 }
 
 int vbn_mem_register(vbn_context_t *ctx, void *addr, size_t len, unsigned access, vbn_mem_t **mem)
@@ -105,16 +124,40 @@ void vbn_mem_deregister(vbn_mem_t *mem)
     vbn_unlock(ctx);
 }
 
-const vbn_mem_t *vbn_mem_find(vbn_context_t *ctx, const void *addr, size_t len, unsigned access)
+void vbn_mem_lend(vbn_mem_t *mem)
 {
-    const vbn_mem_t *mem;
+    vbn_lock(mem->ctx);
+    lend(mem);
+    vbn_unlock(mem->ctx);
+}
 
-    LIST_FOREACH(mem, &ctx->mems, entry)
+void vbn_mem_reclaim(vbn_mem_t *mem)
+{
+    vbn_lock(mem->ctx);
+    reclaim(mem);
+    vbn_unlock(mem->ctx);
+}
+
+vbn_mem_t *vbn_mem_for(vbn_context_t *ctx, void *addr, size_t len, unsigned access, bool make)
+{
+    vbn_mem_t *mem;
+
+    LIST_FOREACH(mem, &ctx->lent_mems, lent_entry)
     {
-        if (mem->lent && (mem->access & access) == access && vbn_mem_holds(mem, addr, len))
+        if ((mem->access & access) == access && vbn_mem_holds(mem, addr, len))
             break;
     }
+    if (!mem && make && vbn_mem_make(ctx, addr, len, access, &mem) == VBN_OK)
+        mem->dropped = true;
+    if (mem)
+        mem->messages++;
     return mem;
+}
+
+void vbn_mem_done(vbn_mem_t *mem)
+{
+    if (--mem->messages == 0 && mem->dropped)
+        end(mem);
 }
 
 void vbn_mem_fini(vbn_context_t *ctx)
@@ -123,7 +166,7 @@ void vbn_mem_fini(vbn_context_t *ctx)
 
     for (mem = LIST_FIRST(&ctx->mems); mem; mem = next) {
         next = LIST_NEXT(mem, entry);
-        vbn_mem_drop(mem);
+        end(mem);
     }
 }
 

@@ -8,9 +8,12 @@
 struct vbn_mem {
     vbn_context_t *ctx;
     struct ibv_mr *mr;
-    unsigned access;           /* of enum vbn_access */
-    bool lent;                 /* tagged messages in it may use it */
-    LIST_ENTRY(vbn_mem) entry; /* in ctx->mems */
+    unsigned access;                /* of enum vbn_access */
+    unsigned lends;                 /* while there are any, tagged messages in it may use it */
+    uint32_t messages;              /* tagged ones that use it now */
+    bool dropped;                   /* goes with the last of them */
+    LIST_ENTRY(vbn_mem) entry;      /* in ctx->mems */
+    LIST_ENTRY(vbn_mem) lent_entry; /* in ctx->lent_mems */
 };
 
 /*
@@ -26,8 +29,12 @@ struct ibv_mr *vbn_mem_reg_mr(vbn_context_t *ctx, void *addr, size_t len, int ac
 int vbn_mem_make(vbn_context_t *ctx, void *addr, size_t len, unsigned access, vbn_mem_t **mem);
 void vbn_mem_drop(vbn_mem_t *mem);
 
-/* A region lent for tagged messages that holds these bytes and allows ACCESS; NULL: none. */
-const vbn_mem_t *vbn_mem_find(vbn_context_t *ctx, const void *addr, size_t len, unsigned access);
+/*
+ * A region for one tagged message that holds these bytes and allows ACCESS: one that is lent, or if
+ * MAKE one of its own. NULL: none. It stays, though it be dropped, until vbn_mem_done().
+ */
+vbn_mem_t *vbn_mem_for(vbn_context_t *ctx, void *addr, size_t len, unsigned access, bool make);
+void vbn_mem_done(vbn_mem_t *mem);
 
 /* Ends the user's registrations that are left when the context closes. */
 void vbn_mem_fini(vbn_context_t *ctx);

@@ -255,14 +255,12 @@ static int rc_mem_register(vbn_port_t *port, void *addr, size_t len, unsigned ac
 
     if (!port || !region)
         return VBN_ERR_INVALID;
-    vbn_lock(port->ctx);
-    rc = vbn_mem_make(port->ctx, addr, len, access, &mem);
-    if (rc == VBN_OK)
-        mem->lent = true;
-    vbn_unlock(port->ctx);
-    if (rc == VBN_OK)
-        *region = (vbn_region_t *)mem;
-    return rc;
+    rc = vbn_mem_register(port->ctx, addr, len, access, &mem);
+    if (rc != VBN_OK)
+        return rc;
+    vbn_mem_lend(mem);
+    *region = (vbn_region_t *)mem;
+    return VBN_OK;
 }
 
 static void rc_mem_deregister(vbn_region_t *region)

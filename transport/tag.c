@@ -36,7 +36,7 @@ void vbn_tag_peer_init(struct vbn_tag_peer *peer)
 void vbn_tag_release_mem(struct vbn_tag_op *t)
 {
     if (t->mem)
-        vbn_mem_drop(t->mem);
+        vbn_mem_done(t->mem);
     t->mem = NULL;
 }
 

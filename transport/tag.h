@@ -45,7 +45,7 @@ struct vbn_tag_op {
     uint64_t at;     /* bytes sent, or taken */
     uint64_t number; /* send: the offer's id; receive: its order among all, then the offer's id */
     uint64_t mask;   /* receive */
-    vbn_mem_t *mem;  /* registered for this operation alone, or NULL */
+    vbn_mem_t *mem;  /* the region that its memory is in, as long as it needs one; or NULL */
     uint64_t remote; /* receive: address of the offer */
     uint32_t rkey;
     uint8_t state;
@@ -186,7 +186,7 @@ void vbn_tag_drop_early(vbn_context_t *ctx, struct vbn_tag_early *early);
  * next one. */
 void vbn_tag_end(vbn_context_t *ctx, struct vbn_tag_op *t, int status);
 
-/* Ends the registration that T has made for itself. */
+/* T needs its region no more. */
 void vbn_tag_release_mem(struct vbn_tag_op *t);
 
 /* Puts EP among those that vbn_tags_advance() looks at. */

@@ -72,11 +72,6 @@ static void read_done(void *arg, vbn_endpoint_t *ep, int status)
     vbn_unlock(ctx);
 }
 
-static const vbn_mem_t *read_mem(vbn_context_t *ctx, const struct vbn_tag_op *t, size_t len)
-{
-    return t->mem ? t->mem : vbn_mem_find(ctx, t->buf, len, VBN_ACCESS_LOCAL_WRITE);
-}
-
 /* Whatever is called below may end the endpoint, and with it all that is in its list: so T is taken
  * out of it first, and comes back by this. */
 static void park(vbn_endpoint_t *ep, struct vbn_tag_op *t, enum vbn_tag_state state)
@@ -99,8 +94,7 @@ static void read_part(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint64_t want)
 
     t->state = VBN_TAG_READING;
     t->at += part;
-    rc = vbn_rma_get(ep, t->buf + at, read_mem(ctx, t, want), t->remote + at, t->rkey, part,
-                     read_done, t);
+    rc = vbn_rma_get(ep, t->buf + at, t->mem, t->remote + at, t->rkey, part, read_done, t);
     if (rc == VBN_OK)
         return;
     t->at = at; /* nothing has begun */
@@ -139,7 +133,6 @@ static void go_on_refusing(vbn_endpoint_t *ep, struct vbn_tag_op *t)
 void vbn_tag_start_read(vbn_endpoint_t *ep, struct vbn_tag_op *t,
                         const struct vbn_wire_offer *offer)
 {
-    vbn_context_t *ctx = ep->ctx;
     uint64_t want = vbn_min(offer->len, t->cap);
 
     note_sender(ep, t, offer->tag, offer->len);
@@ -148,11 +141,10 @@ void vbn_tag_start_read(vbn_endpoint_t *ep, struct vbn_tag_op *t,
     t->number = offer->id;
     t->remote = offer->addr;
     t->rkey = offer->rkey;
-    t->mem = NULL;
+    t->mem = want ? vbn_mem_for(ep->ctx, t->buf, want, VBN_ACCESS_LOCAL_WRITE, true) : NULL;
     t->state = VBN_TAG_TO_READ;
     TAILQ_INSERT_TAIL(&ep->tag.reads, t, entry);
-    if (!want || vbn_mem_find(ctx, t->buf, want, VBN_ACCESS_LOCAL_WRITE) ||
-        vbn_mem_make(ctx, t->buf, want, VBN_ACCESS_LOCAL_WRITE, &t->mem) == VBN_OK)
+    if (t->mem || !want)
         go_on_reading(ep, t);
     else
         go_on_refusing(ep, t);

@@ -71,25 +71,19 @@ static int put_parts(vbn_endpoint_t *ep, struct vbn_tag_op *t)
 
 /* Memory that the receiver may read, for T: the caller's own region where there is one. NULL: T is
  * better copied, or must be. */
-static const vbn_mem_t *offer_mem(vbn_context_t *ctx, struct vbn_tag_op *t)
+static vbn_mem_t *offer_mem(vbn_context_t *ctx, const struct vbn_tag_op *t)
 {
-    const vbn_mem_t *mem;
-
     if (t->cap <= vbn_tag_eager_limit(ctx))
         return NULL;
-    mem = vbn_mem_find(ctx, t->buf, t->cap, VBN_ACCESS_REMOTE_READ);
-    if (!mem && t->cap > ctx->opts.rndv_limit &&
-        vbn_mem_make(ctx, t->buf, t->cap, VBN_ACCESS_REMOTE_READ, &t->mem) == VBN_OK)
-        mem = t->mem;
-    return mem;
+    return vbn_mem_for(ctx, t->buf, t->cap, VBN_ACCESS_REMOTE_READ, t->cap > ctx->opts.rndv_limit);
 }
 
-static int put_offer(vbn_endpoint_t *ep, struct vbn_tag_op *t, const vbn_mem_t *mem)
+static int put_offer(vbn_endpoint_t *ep, struct vbn_tag_op *t)
 {
     struct vbn_wire_offer offer = {.tag = vbn_tag_op(t)->tag,
                                    .len = t->cap,
                                    .addr = (uintptr_t)t->buf,
-                                   .rkey = mem->mr->rkey,
+                                   .rkey = t->mem->mr->rkey,
                                    .id = ep->ctx->tags.offers};
     struct vbn_msg *msg;
     int rc = vbn_tx_get(ep, sizeof(offer), &msg);
@@ -108,13 +102,13 @@ static int put_offer(vbn_endpoint_t *ep, struct vbn_tag_op *t, const vbn_mem_t *
 /* T, which is in no list, on its way. OK: handed over; PENDING: offered; AGAIN: not now. */
 static int push(vbn_endpoint_t *ep, struct vbn_tag_op *t)
 {
-    const vbn_mem_t *mem;
     int rc;
 
-    mem = t->refused || t->begun ? NULL : offer_mem(ep->ctx, t);
-    if (!mem)
+    if (!t->refused && !t->begun)
+        t->mem = offer_mem(ep->ctx, t);
+    if (!t->mem)
         return put_parts(ep, t);
-    rc = put_offer(ep, t, mem);
+    rc = put_offer(ep, t);
     if (rc != VBN_PENDING)
         vbn_tag_release_mem(t);
     return rc;

@@ -153,7 +153,8 @@ struct vbn_transport {
      * VBN_ERR_AGAIN: too late or no receive, it ends by itself. */
     int (*cancel)(vbn_port_t *port, struct vbn_op *op);
 
-    /* Registers memory with a set of enum vbn_access bits; it stays the caller's. */
+    /* Registers memory with a set of enum vbn_access bits; it stays the caller's. Tagged messages
+     * in it need no registration of their own, and may outlast this one. */
     int (*mem_register)(vbn_port_t *port, void *addr, size_t len, unsigned access,
                         vbn_region_t **region);
     void (*mem_deregister)(vbn_region_t *region);
@@ -198,6 +199,14 @@ struct vbn_transport {
  * thread.
  */
 int vbn_rc_port(vbn_context_t *ctx, vbn_port_t **port);
+
+/*
+ * Lends MEM, a region of the context's, to tagged messages of the ports over it: those in its bytes
+ * need no registration of their own. Until as many calls of vbn_mem_reclaim(), or its end. A
+ * message that is on its way then keeps what it needs of it until it is over. Any thread.
+ */
+void vbn_mem_lend(vbn_mem_t *mem);
+void vbn_mem_reclaim(vbn_mem_t *mem);
 
 /* The transport over reliable-connected queue pairs. Static storage. Any thread. */
 const struct vbn_transport *vbn_rc_transport(void);

@@ -215,6 +215,20 @@ int btl_verbena_deregister_mem(mca_btl_base_module_t *btl,
                                mca_btl_base_registration_handle_t *handle);
 
 /* The region behind a local HANDLE; NULL when there is none. */
-const vbn_mem_t *btl_verbena_handle_mem(const mca_btl_base_registration_handle_t *handle);
+
+/* A registration in the cache. */
+typedef struct btl_verbena_registration {
+    mca_rcache_base_registration_t base;
+    vbn_mem_t *mem;
+    mca_btl_base_registration_handle_t handle;
+} btl_verbena_registration_t;
+
+/* The region behind HANDLE, one of this process; NULL: none, or the registration had failed. */
+static inline vbn_mem_t *btl_verbena_handle_mem(mca_btl_base_registration_handle_t *handle)
+{
+    if (!handle || !handle->usable)
+        return NULL;
+    return BTL_VERBENA_OWNER(btl_verbena_registration_t, handle, handle)->mem;
+}
 
 #endif

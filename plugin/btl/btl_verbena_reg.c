@@ -16,13 +16,6 @@
 
 #include <arpa/inet.h>
 
-/* A registration in the cache. */
-typedef struct registration {
-    mca_rcache_base_registration_t base;
-    vbn_mem_t *mem;
-    mca_btl_base_registration_handle_t handle;
-} registration_t;
-
 /* Stands for a failed registration. `usable` is 0. */
 static mca_btl_base_registration_handle_t failed_handle;
 
@@ -45,7 +38,7 @@ static unsigned vbn_access_of(int32_t flags)
 static int region_register(void *arg, void *base, size_t size, mca_rcache_base_registration_t *reg)
 {
     btl_verbena_module_t *module = arg;
-    registration_t *registration = (registration_t *)reg;
+    btl_verbena_registration_t *registration = (btl_verbena_registration_t *)reg;
     int status = vbn_mem_register(module->context, base, size, vbn_access_of(reg->access_flags),
                                   &registration->mem);
 
@@ -63,7 +56,7 @@ static int region_register(void *arg, void *base, size_t size, mca_rcache_base_r
 static int region_deregister(void *arg, mca_rcache_base_registration_t *reg)
 {
     (void)arg;
-    vbn_mem_deregister(((registration_t *)reg)->mem);
+    vbn_mem_deregister(((btl_verbena_registration_t *)reg)->mem);
     return OPAL_SUCCESS;
 }
 
@@ -72,7 +65,7 @@ int btl_verbena_rcache_create(btl_verbena_module_t *module)
     mca_rcache_base_resources_t resources = {
         .cache_name = "verbena",
         .reg_data = module,
-        .sizeof_reg = sizeof(registration_t),
+        .sizeof_reg = sizeof(btl_verbena_registration_t),
         .register_mem = region_register,
         .deregister_mem = region_deregister,
     };
@@ -104,7 +97,7 @@ mca_btl_base_registration_handle_t *btl_verbena_register_mem(mca_btl_base_module
 
     (void)endpoint;
     if (OPAL_LIKELY(rc == OPAL_SUCCESS))
-        return &((registration_t *)reg)->handle;
+        return &((btl_verbena_registration_t *)reg)->handle;
     return null_is_understood(module, size, flags) ? NULL : &failed_handle;
 }
 
@@ -116,12 +109,5 @@ int btl_verbena_deregister_mem(mca_btl_base_module_t *btl,
     if (handle == &failed_handle)
         return OPAL_SUCCESS;
     return module->rcache->rcache_deregister(
-        module->rcache, &BTL_VERBENA_OWNER(registration_t, handle, handle)->base);
-}
-
-const vbn_mem_t *btl_verbena_handle_mem(const mca_btl_base_registration_handle_t *handle)
-{
-    if (!handle || handle == &failed_handle)
-        return NULL;
-    return BTL_VERBENA_OWNER(const registration_t, handle, handle)->mem;
+        module->rcache, &BTL_VERBENA_OWNER(btl_verbena_registration_t, handle, handle)->base);
 }

@@ -25,6 +25,7 @@
 #include "ompi/mca/coll/base/base.h"
 #include "ompi/mca/coll/coll.h"
 #include "ompi/request/request.h"
+#include "opal/mca/btl/btl.h"
 
 #include "verbena_coll.h"
 
@@ -36,7 +37,7 @@ typedef struct coll_verbena_component {
     int priority;
     bool share; /* also where ranks share a host and its memory */
     bool check;
-    unsigned yield_us; /* before a rank that shares its processor sleeps */
+    unsigned yield_us; /* for each rank that shares a processor, before it sleeps */
     char *rules, *rules_file;
     opal_list_t pending; /* coll_verbena_request_t under way */
     bool progressing;    /* our function is among opal_progress()'s */
@@ -49,10 +50,12 @@ typedef struct coll_verbena_module {
     mca_coll_base_module_t super;
     mca_coll_base_comm_coll_t below; /* what would serve the communicator without us */
     const struct vbn_transport *transport;
+    mca_btl_base_module_t *btl;
     vbn_port_t *port;
     vbn_team_t *team;    /* NULL: not made yet */
     uint32_t processors; /* that the members have together; no more than members */
     bool crowded;        /* fewer than members */
+    uint64_t yield_us;   /* before a rank sleeps then */
     size_t *counts;      /* 4 × ranks: counts and displacements of one call, in bytes */
 } coll_verbena_module_t;
 OBJ_CLASS_DECLARATION(coll_verbena_module_t);
@@ -72,7 +75,10 @@ typedef struct coll_verbena_view {
     void *packed;
     ompi_datatype_t *type;
     ompi_communicator_t *comm;
-    bool unpack; /* when the call is over */
+    bool unpack;                /* when the call is over */
+    size_t span;                /* bytes from the first to the last of it, where it is not packed */
+    mca_btl_base_module_t *btl; /* of `handle` */
+    mca_btl_base_registration_handle_t *handle; /* while it is lent; or NULL */
     int blocks;
     int count;   /* of each block, where `counts` is NULL */
     int *counts; /* copies of the caller's, where the view is packed */
@@ -98,6 +104,12 @@ bool coll_verbena_view(coll_verbena_view_t *view, ompi_communicator_t *comm, con
                        int blocks, int count, const int *counts, const int *displs,
                        ompi_datatype_t *type, bool read, bool written, size_t *sizes,
                        size_t *offsets);
+
+/*
+ * Where VIEW is large, registers it from BTL's cache for ACCESS (of MCA_BTL_REG_FLAG_*), and lends
+ * it to messages until VIEW ends: that would register it for each.
+ */
+void coll_verbena_view_lend(coll_verbena_view_t *view, mca_btl_base_module_t *btl, uint32_t access);
 
 /* Puts what was received where the user wants it, and frees what VIEW has allocated. */
 void coll_verbena_view_end(coll_verbena_view_t *view, bool good);

@@ -20,9 +20,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define SLEEP_MS   2
-#define OPAL_POLLS 64 /* polls that found nothing between two for other components, when crowded   \
-                       */
+#define SLEEP_MS 2
+#define OPAL_POLLS                                                                                 \
+    64 /* polls that found nothing between two for other components, when crowded                  \
+        */
 
 /* A nonblocking collective. Open MPI's bindings write into the base class: which objects to keep.
  */
@@ -75,13 +76,20 @@ static void wait_a_moment(const coll_verbena_module_t *module, unsigned idle, ui
 
     if (idle == 1)
         *since_us = now;
-    sleepy = now - *since_us >= mca_coll_verbena_component.yield_us;
+    sleepy = now - *since_us >= module->yield_us;
     if (!module->crowded || sleepy || idle % OPAL_POLLS == 0)
         opal_progress();
     if (module->crowded && sleepy)
         module->transport->wait(module->port, SLEEP_MS);
     else if (module->crowded)
         sched_yield();
+}
+
+static void lend(coll_verbena_module_t *module, coll_verbena_call_t *call)
+{
+    coll_verbena_view_lend(&call->in, module->btl, MCA_BTL_REG_FLAG_REMOTE_READ);
+    coll_verbena_view_lend(&call->out, module->btl,
+                           MCA_BTL_REG_FLAG_LOCAL_WRITE | MCA_BTL_REG_FLAG_REMOTE_READ);
 }
 
 int coll_verbena_run(coll_verbena_module_t *module, ompi_communicator_t *comm,
@@ -96,6 +104,7 @@ int coll_verbena_run(coll_verbena_module_t *module, ompi_communicator_t *comm,
 
     if (!team)
         return over(call, "", VBN_ERR_DEVICE);
+    lend(module, call);
     rc = vbn_coll_istart(team, &call->args, &req, &err);
     if (rc)
         return over(call, err.text, rc);
@@ -189,12 +198,16 @@ int coll_verbena_start(coll_verbena_module_t *module, ompi_communicator_t *comm,
     struct vbn_error err = {.text = ""};
     int rc = request ? VBN_OK : VBN_ERR_NO_MEMORY;
 
-    if (rc == VBN_OK)
-        rc = vbn_coll_istart(team, &request->call.args, &request->req, &err);
+    if (request) {
+        lend(module, &request->call);
+        call = &request->call;
+        rc = vbn_coll_istart(team, &call->args, &request->req, &err);
+    }
     if (rc) {
+        rc = over(call, err.text, rc);
         if (request)
             OBJ_RELEASE(request);
-        return over(call, err.text, rc);
+        return rc;
     }
     opal_list_append(&mca_coll_verbena_component.pending, &request->super.super.super.super);
     if (!mca_coll_verbena_component.progressing)

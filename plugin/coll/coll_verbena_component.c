@@ -66,10 +66,10 @@ static int register_params(void)
     c->share = false;
     register_one("share", "serve communicators whose ranks share a host's memory too",
                  MCA_BASE_VAR_TYPE_BOOL, &c->share);
-    c->yield_us = 1000;
+    c->yield_us = 50;
     register_one("yield_us",
                  "µs for which a rank that has nothing to do in a blocking collective gives its "
-                 "processor away, before it sleeps, where ranks share processors",
+                 "processor away before it sleeps, for each rank with which it shares one",
                  MCA_BASE_VAR_TYPE_UNSIGNED_INT, &c->yield_us);
     c->check = false;
     register_one("check",

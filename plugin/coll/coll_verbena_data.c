@@ -5,6 +5,8 @@
  */
 #include "coll_verbena.h"
 
+#include "../btl/btl_verbena.h"
+
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,6 +137,8 @@ bool coll_verbena_reduction(coll_verbena_call_t *call, ompi_datatype_t *type, st
 /* --- buffers
  * --------------------------------------------------------------------------------------- */
 
+#define LEND_BYTES 8192u /* less is copied into messages anyway */
+
 static int block_count(const coll_verbena_view_t *view, int i)
 {
     return view->counts ? view->counts[i] : view->count;
@@ -147,6 +151,24 @@ static char *block_at(const coll_verbena_view_t *view, int i)
     ompi_datatype_get_extent(view->type, &lb, &extent);
     at = view->displs ? view->displs[i] : (ptrdiff_t)i * view->count;
     return (char *)view->user + at * extent;
+}
+
+/* Where the last byte of blocks of elements of SIZE ends; 0: one lies before VIEW->user. */
+static size_t span_of(const coll_verbena_view_t *view, size_t size)
+{
+    size_t end = 0;
+
+    if (!view->displs && !view->counts)
+        return (size_t)view->blocks * (size_t)view->count * size;
+    for (int i = 0; i < view->blocks; i++) {
+        int at = view->displs ? view->displs[i] : i * view->count;
+
+        if (at < 0)
+            return 0;
+        if (((size_t)at + (size_t)block_count(view, i)) * size > end)
+            end = ((size_t)at + (size_t)block_count(view, i)) * size;
+    }
+    return end;
 }
 
 /* Sizes, and offsets of blocks that follow one another; returns their sum. */
@@ -234,16 +256,37 @@ bool coll_verbena_view(coll_verbena_view_t *view, ompi_communicator_t *comm, con
     if (!is_dense(type))
         return view_packed(view, size, read, written, sizes, offsets);
     view->bytes = view->user;
+    view->span = span_of(view, size);
     lay_out(view, size, sizes, offsets);
     for (int i = 0; displs && offsets && i < blocks; i++)
         offsets[i] = (size_t)((ptrdiff_t)displs[i] * (ptrdiff_t)size);
     return true;
 }
 
+void coll_verbena_view_lend(coll_verbena_view_t *view, mca_btl_base_module_t *btl, uint32_t access)
+{
+    if (view->span < LEND_BYTES)
+        return;
+    view->btl = btl;
+    view->handle = btl->btl_register_mem(btl, NULL, view->bytes, view->span, access);
+    if (btl_verbena_handle_mem(view->handle))
+        vbn_mem_lend(btl_verbena_handle_mem(view->handle));
+}
+
+static void reclaim(coll_verbena_view_t *view)
+{
+    if (btl_verbena_handle_mem(view->handle))
+        vbn_mem_reclaim(btl_verbena_handle_mem(view->handle));
+    view->btl->btl_deregister_mem(view->btl, view->handle);
+    view->handle = NULL;
+}
+
 void coll_verbena_view_end(coll_verbena_view_t *view, bool good)
 {
     size_t size;
 
+    if (view->handle)
+        reclaim(view);
     if (!view->packed)
         return;
     ompi_datatype_type_size(view->type, &size);

@@ -184,8 +184,11 @@ mca_coll_base_module_t *coll_verbena_comm_query(struct ompi_communicator_t *comm
     if (!module)
         return NULL;
     module->transport = vbn_rc_transport();
+    module->btl = btl->btl_module;
     module->processors = processors;
     module->crowded = processors < (uint32_t)ompi_comm_size(comm);
+    module->yield_us =
+        (uint64_t)mca_coll_verbena_component.yield_us * (uint32_t)ompi_comm_size(comm) / processors;
     module->super.coll_module_enable = module_enable;
     coll_verbena_functions(&module->super);
     return &module->super;

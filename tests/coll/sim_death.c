@@ -49,6 +49,16 @@ static struct vbn_coll_args call_of(const struct death *d, const struct member *
     return args;
 }
 
+/* rc; but what a dead process had registered is gone with its port, before its memory is freed. */
+static struct vbn_transport tr;
+static bool port_is_gone;
+
+static void deregister(vbn_region_t *region)
+{
+    if (!port_is_gone)
+        vbn_rc_transport()->mem_deregister(region);
+}
+
 static void member_begin(struct death *d, uint32_t i)
 {
     struct member *m = &d->members[i];
@@ -61,8 +71,10 @@ static void member_begin(struct death *d, uint32_t i)
     opts.rules = "alltoall=linear";
     m->in = calloc(1, bytes);
     m->out = calloc(1, bytes);
-    if (vbn_team_create(vbn_rc_transport(), d->job->ranks[i].port, d->job->ranks[i].peers, d->count,
-                        i, TEAM, &opts, &m->team, &err) != VBN_OK)
+    tr = *vbn_rc_transport();
+    tr.mem_deregister = deregister;
+    if (vbn_team_create(&tr, d->job->ranks[i].port, d->job->ranks[i].peers, d->count, i, TEAM,
+                        &opts, &m->team, &err) != VBN_OK)
         snprintf(d->outcome->wrong, sizeof(d->outcome->wrong), "no team: %s", err.text);
 }
 
@@ -111,10 +123,18 @@ static void member_end(struct death *d, uint32_t i)
 {
     struct member *m = &d->members[i];
 
+    sim_job_enter(d->job, i);
     if (m->team && !m->req && vbn_team_destroy(m->team) != VBN_OK)
         snprintf(d->outcome->wrong, sizeof(d->outcome->wrong),
                  "rank %u: something is left in the team", i);
     m->team = NULL;
+}
+
+/* A team goes before its port. */
+static void member_leaves(struct death *d, uint32_t i)
+{
+    member_end(d, i);
+    sim_job_leave(d->job, i);
 }
 
 /* The dead one's memory: a port that shuts takes no more, so that what it had under way fails. */
@@ -129,10 +149,13 @@ static void victim_end(struct death *d)
             m->req = NULL;
         sim_job_leave(d->job, d->victim);
     }
+    port_is_gone = true;
     if (m->req && vbn_coll_test(m->req) == VBN_PENDING)
         snprintf(d->outcome->wrong, sizeof(d->outcome->wrong),
                  "rank %u, dead: an operation outlives its port", d->victim);
     m->req = NULL;
+    member_end(d, d->victim);
+    port_is_gone = false;
 }
 
 static bool all_over(const struct death *d)
@@ -159,7 +182,7 @@ static void turn(struct death *d)
 
         member_turn(d, i);
         if (d->members[i].over && !was_over && d->members[i].calls < CALLS)
-            sim_job_leave(d->job, i);
+            member_leaves(d, i);
     }
     sim_job_turn(d->job);
     if (!d->cold && !all_connected(d))

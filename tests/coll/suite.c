@@ -296,9 +296,11 @@ static void run_rule(struct run *run, enum vbn_coll coll, const char *rule)
     }
     if (run->here && !run_flavours(run, coll))
         return; /* hung: the teams are lost */
-    for (uint32_t i = 0; i < run->here; i++)
+    for (uint32_t i = 0; i < run->here; i++) {
+        enter(run, i);
         if (vbn_team_destroy(run->teams[i]) != VBN_OK)
             failed(run, &none, run->world->first + i, "something is left in the team");
+    }
 }
 
 /* The rule for the I-th algorithm; PARAM 0: without. */

@@ -181,6 +181,31 @@ static void access_is_kept(void **state)
     tr->mem_deregister(region);
 }
 
+/* Both ends let go of their regions when the message has been offered, and before it is read. */
+static void a_message_outlasts_its_regions(void **state)
+{
+    char *from = allocate(SIZE), *to = allocate(SIZE);
+    vbn_region_t *from_region, *to_region;
+    struct vbn_op send = {.done = NULL}, recv = {.done = NULL};
+
+    (void)state;
+    fill(from, SIZE, 3);
+    assert_int_equal(tr->mem_register(a.port, from, SIZE, VBN_ACCESS_REMOTE_READ, &from_region),
+                     VBN_OK);
+    assert_int_equal(tr->mem_register(b.port, to, SIZE, VBN_ACCESS_LOCAL_WRITE, &to_region),
+                     VBN_OK);
+    post_send(&a, from, SIZE, 7, &send);
+    linger();
+    tr->mem_deregister(from_region);
+    post_recv(&b, NULL, to, SIZE, 7, VBN_TAG_MAX, &recv);
+    tr->mem_deregister(to_region);
+    assert_int_equal(finish(&recv), VBN_OK);
+    assert_int_equal(finish(&send), VBN_OK);
+    assert_filled(to, SIZE, 3);
+    free(from);
+    free(to);
+}
+
 static void bad_handles_are_refused(void **state)
 {
     struct vbn_op op = {.done = NULL};
@@ -227,6 +252,7 @@ const struct CMUnitTest rma_tests[] = {
     RMA_TEST(local_bounds_are_kept),
     RMA_TEST(remote_bounds_are_kept),
     RMA_TEST(access_is_kept),
+    RMA_TEST(a_message_outlasts_its_regions),
     RMA_TEST(bad_handles_are_refused),
     RMA_TEST(handles_of_another_port_are_refused),
 };

@@ -111,6 +111,64 @@ static void close_ends_registrations(void **state)
     vbn_mem_deregister(mems[1]);
 }
 
+static vbn_mem_t *for_message(size_t at, size_t len, bool make)
+{
+    return vbn_mem_for(ctx, memory + at, len, VBN_ACCESS_REMOTE_READ, make);
+}
+
+/* As often as it was lent, it has to be reclaimed. */
+static void messages_find_what_is_lent(void **state)
+{
+    vbn_mem_t *mem;
+
+    (void)state;
+    assert_int_equal(vbn_mem_register(ctx, memory, 1000, VBN_ACCESS_REMOTE_READ, &mem), VBN_OK);
+    assert_null(for_message(0, 1000, false));
+    vbn_mem_lend(mem);
+    vbn_mem_lend(mem);
+    assert_ptr_equal(for_message(10, 990, false), mem);
+    vbn_mem_done(mem);
+    assert_null(for_message(10, 991, false));
+    assert_null(vbn_mem_for(ctx, memory, 10, VBN_ACCESS_LOCAL_WRITE, false));
+    vbn_mem_reclaim(mem);
+    assert_ptr_equal(for_message(10, 990, true), mem);
+    vbn_mem_done(mem);
+    vbn_mem_reclaim(mem);
+    assert_null(for_message(0, 1000, false));
+    vbn_mem_deregister(mem);
+}
+
+static unsigned regions_left(void)
+{
+    const vbn_mem_t *mem;
+    unsigned n = 0;
+
+    LIST_FOREACH(mem, &ctx->mems, entry)
+    n++;
+    return n;
+}
+
+static void regions_end_with_their_last_message(void **state)
+{
+    vbn_mem_t *mem, *own;
+
+    (void)state;
+    assert_int_equal(vbn_mem_register(ctx, memory, 1000, VBN_ACCESS_REMOTE_READ, &mem), VBN_OK);
+    vbn_mem_lend(mem);
+    assert_ptr_equal(for_message(0, 10, false), mem);
+    assert_ptr_equal(for_message(0, 10, false), mem);
+    vbn_mem_deregister(mem);
+    assert_null(for_message(0, 10, false));
+    own = for_message(0, 10, true);
+    assert_ptr_not_equal(own, mem);
+    assert_int_equal(regions_left(), 2);
+    vbn_mem_done(own);
+    vbn_mem_done(mem);
+    assert_int_equal(regions_left(), 1);
+    vbn_mem_done(mem);
+    assert_int_equal(regions_left(), 0);
+}
+
 static void locked_memory_limit(void **state)
 {
     (void)state;
@@ -147,6 +205,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(access_rights, setup, teardown),
         cmocka_unit_test_setup_teardown(access_rights_on_iwarp, setup, teardown),
+        cmocka_unit_test_setup_teardown(messages_find_what_is_lent, setup, teardown),
+        cmocka_unit_test_setup_teardown(regions_end_with_their_last_message, setup, teardown),
         cmocka_unit_test_setup_teardown(bad_arguments, setup, teardown),
         cmocka_unit_test_setup_teardown(errors_of_the_kernel, setup, teardown),
         cmocka_unit_test_setup_teardown(close_ends_registrations, setup, teardown),
