@@ -384,7 +384,7 @@ static bool node_open(struct world *world, struct node *node, struct world_rank 
         rc = vbn_mem_register(rank->ctx, node->arena, SLOTS * stride,
                               VBN_ACCESS_LOCAL_WRITE | VBN_ACCESS_REMOTE_READ, &node->arena_mem);
         if (rc == VBN_OK)
-            node->arena_mem->lent = true;
+            vbn_mem_lend(node->arena_mem);
     }
     if (rc != VBN_OK)
         world_fail(world, "rank %d cannot register: %s", rank->number, vbn_status_str(rc));

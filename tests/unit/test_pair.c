@@ -250,7 +250,7 @@ static void registered_memory_is_read_sooner(void **state)
     (void)state;
     pair_open(2, 1, NULL, NULL, limits_of_copies);
     register_memory();
-    mem[0]->lent = true; /* as the transport table's is */
+    vbn_mem_lend(mem[0]); /* as the transport table's is */
     memset(plain, 0x5a, sizeof(plain));
     assert_int_equal(reads_for(memory[0], 1500), 0);
     assert_int_equal(reads_for(memory[0], 1501), 1);
