@@ -274,6 +274,12 @@ REDUCTION(reduce_scatter_block, VBN_COLL_REDUCE_SCATTER_BLOCK)
 REDUCTION(scan, VBN_COLL_SCAN)
 REDUCTION(exscan, VBN_COLL_EXSCAN)
 
+/* Elsewhere a caller may give its contribution twice, as what is not looked at. */
+static void *result_at(void *rbuf, int root, comm_t *comm)
+{
+    return ompi_comm_rank(comm) == root ? rbuf : NULL;
+}
+
 static int reduce(const void *sbuf, void *rbuf, int count, type_t *type, op_t *op, int root,
                   comm_t *comm, module_t *module)
 {
@@ -281,7 +287,7 @@ static int reduce(const void *sbuf, void *rbuf, int count, type_t *type, op_t *o
     coll_verbena_call_t call = call_of(VBN_COLL_REDUCE, root);
 
     if (coll_verbena_reduction(&call, type, op))
-        return run_reduction(&call, sbuf, rbuf, count, comm, NULL, module);
+        return run_reduction(&call, sbuf, result_at(rbuf, root, comm), count, comm, NULL, module);
     return below->coll_reduce(sbuf, rbuf, count, type, op, root, comm, below->coll_reduce_module);
 }
 
@@ -292,7 +298,8 @@ static int ireduce(const void *sbuf, void *rbuf, int count, type_t *type, op_t *
     coll_verbena_call_t call = call_of(VBN_COLL_REDUCE, root);
 
     if (coll_verbena_reduction(&call, type, op))
-        return run_reduction(&call, sbuf, rbuf, count, comm, request, module);
+        return run_reduction(&call, sbuf, result_at(rbuf, root, comm), count, comm, request,
+                             module);
     return below->coll_ireduce(sbuf, rbuf, count, type, op, root, comm, request,
                                below->coll_ireduce_module);
 }

@@ -218,10 +218,11 @@ static void call_reduce(const struct reduction *r, int root)
     unsigned char *result = result_alloc(r);
     bool at_root = r->job->rank == root;
     const void *own = r->in_place && at_root ? MPI_IN_PLACE : (const void *)r->own;
+    void *in = at_root ? result : r->own; /* elsewhere no one looks at it */
     if (r->nonblocking)
-        MPI_Ireduce(own, result, r->count, type, op, root, MPI_COMM_WORLD, &request);
+        MPI_Ireduce(own, in, r->count, type, op, root, MPI_COMM_WORLD, &request);
     else
-        MPI_Reduce(own, result, r->count, type, op, root, MPI_COMM_WORLD);
+        MPI_Reduce(own, in, r->count, type, op, root, MPI_COMM_WORLD);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     if (at_root)
         check(r, "reduce", result, r->all, r->count);
