@@ -127,7 +127,7 @@ extern btl_verbena_component_t mca_btl_verbena_component;
 
 /* What a peer must know of this process. The address blob is the transport's own. */
 #define BTL_VERBENA_MODEX_MAGIC   0x76626e31u
-#define BTL_VERBENA_MODEX_VERSION 2
+#define BTL_VERBENA_MODEX_VERSION 3
 
 typedef struct btl_verbena_modex {
     uint32_t magic;
@@ -137,9 +137,10 @@ typedef struct btl_verbena_modex {
     uint32_t handle_len;  /* bytes of a registration handle */
     uint32_t neighbors;   /* other processes of the job on its host */
     uint32_t processors;  /* of its host */
+    uint64_t memory;      /* alike in those who reach one another through memory; 0: in none */
     uint8_t address[VBN_ADDRESS_MAX];
 } btl_verbena_modex_t;
-_Static_assert(sizeof(btl_verbena_modex_t) == 24 + VBN_ADDRESS_MAX, "travels between hosts");
+_Static_assert(sizeof(btl_verbena_modex_t) == 32 + VBN_ADDRESS_MAX, "travels between hosts");
 
 /* Tells the user, once a host, what the help file has under TOPIC, with its arguments. */
 void btl_verbena_say(const char *topic, ...);

@@ -21,6 +21,7 @@
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
+#include <endian.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -207,6 +208,28 @@ static int device_open(btl_verbena_module_t *module, bool threads, struct vbn_er
     return VBN_OK;
 }
 
+/*
+ * The host's name, as a number, where the user lets a component carry messages through its memory.
+ * Whether that component finds work is not asked: it depends on the order in which they begin.
+ */
+static uint64_t memory_id(void)
+{
+    mca_base_component_list_item_t *item;
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    bool carried = false;
+
+    OPAL_LIST_FOREACH(item, &opal_btl_base_framework.framework_components,
+                      mca_base_component_list_item_t)
+    {
+        const char *name = item->cli_component->mca_component_name;
+
+        carried = carried || strcmp(name, "vader") == 0 || strcmp(name, "sm") == 0;
+    }
+    for (const char *c = opal_process_info.nodename; c && *c; c++)
+        hash = (hash ^ (uint8_t)*c) * 0x100000001b3u;
+    return carried ? hash : 0;
+}
+
 static int modex_publish(const btl_verbena_module_t *module)
 {
     btl_verbena_modex_t modex = {
@@ -216,6 +239,7 @@ static int modex_publish(const btl_verbena_module_t *module)
         .handle_len = htonl((uint32_t)module->super.btl_registration_handle_size),
         .neighbors = htonl((uint32_t)opal_process_info.num_local_peers),
         .processors = htonl((uint32_t)sysconf(_SC_NPROCESSORS_ONLN)),
+        .memory = htobe64(memory_id()),
     };
     size_t address_len = sizeof(modex.address);
     int rc;

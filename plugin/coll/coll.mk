@@ -8,6 +8,8 @@ VBN_COLL_SOURCES = \
 	plugin/coll/coll_verbena_data.c \
 	plugin/coll/coll_verbena_module.c \
 	plugin/coll/coll_verbena_mpi.c \
+	plugin/coll/coll_verbena_node.c \
+	plugin/coll/coll_verbena_split.c \
 	plugin/coll/host/ompi/mpi/fortran/base/fint_2_int.h
 
 # Open MPI takes every file mca_coll_* of the folder for a component, objects too.

@@ -7,6 +7,8 @@
  *     mpi         the collectives as Open MPI calls them, blocking and nonblocking
  *     call        one call: started, waited for, or completed as a request
  *     data        MPI's types, operations and buffers as the collectives layer wants them
+ *     split       a communicator's members by node, and its parts: each node, and the nodes'
+ * leaders node        blocking collectives where members share nodes: in each node, between leaders
  *
  * It runs over the context, and so over the connections, of the BTL component `verbena`.
  *
@@ -36,6 +38,7 @@ typedef struct coll_verbena_component {
     mca_coll_base_component_t super;
     int priority;
     bool share; /* also where ranks share a host and its memory */
+    bool node_aware;
     bool check;
     unsigned yield_us; /* for each rank that shares a processor, before it sleeps */
     char *rules, *rules_file;
@@ -45,6 +48,28 @@ typedef struct coll_verbena_component {
 
 extern coll_verbena_component_t mca_coll_verbena_component;
 
+/*
+ * The members of a communicator by node. Nodes are numbered by their leaders, which are the lowest
+ * ranks on them; so in `up` each leader has its node's number, and in `low` a member its place.
+ */
+typedef struct coll_verbena_split {
+    int nodes;
+    int *node;     /* of each member */
+    int *place;    /* of each member among those of its node; the leader's is 0 */
+    bool in_order; /* node by node, the members are in the order of ranks */
+    enum {
+        COLL_VERBENA_WHOLE,
+        COLL_VERBENA_UNDER_WAY,
+        COLL_VERBENA_SPLIT,
+        COLL_VERBENA_NEVER
+    } state;
+    ompi_communicator_t *low; /* my node's members */
+    ompi_communicator_t *up;  /* the leaders; MPI_COMM_NULL in other members */
+    int *counts, *displs;     /* `nodes` entries each, of one call */
+    void *room;               /* of one call */
+    size_t room_bytes;
+} coll_verbena_split_t;
+
 /* A communicator's. */
 typedef struct coll_verbena_module {
     mca_coll_base_module_t super;
@@ -52,11 +77,12 @@ typedef struct coll_verbena_module {
     const struct vbn_transport *transport;
     mca_btl_base_module_t *btl;
     vbn_port_t *port;
-    vbn_team_t *team;    /* NULL: not made yet */
-    uint32_t processors; /* that the members have together; no more than members */
-    bool crowded;        /* fewer than members */
-    uint64_t yield_us;   /* before a rank sleeps then */
-    size_t *counts;      /* 4 × ranks: counts and displacements of one call, in bytes */
+    vbn_team_t *team;            /* NULL: not made yet */
+    uint32_t processors;         /* that the members have together; no more than members */
+    bool crowded;                /* fewer than members */
+    uint64_t yield_us;           /* before a rank sleeps then */
+    size_t *counts;              /* 4 × ranks: counts and displacements of one call, in bytes */
+    coll_verbena_split_t *split; /* NULL: no two members share a node, or it does not matter */
 } coll_verbena_module_t;
 OBJ_CLASS_DECLARATION(coll_verbena_module_t);
 
@@ -136,5 +162,34 @@ int coll_verbena_start(coll_verbena_module_t *module, ompi_communicator_t *comm,
 
 /* Puts our functions into MODULE. */
 void coll_verbena_functions(mca_coll_base_module_t *module);
+
+/* --- split ------------------------------------------------------------------------------------ */
+
+/*
+ * The members of a communicator of SIZE ranks by node, of which each has an id in IDS; 0 is that of
+ * a node which nobody shares. NULL: no memory.
+ */
+coll_verbena_split_t *coll_verbena_split_new(const uint64_t *ids, int size);
+
+/* Frees SPLIT (may be NULL) and its communicators. */
+void coll_verbena_split_free(coll_verbena_split_t *split);
+
+/*
+ * True when MODULE's communicator COMM has its parts; they are made at the first call, which takes
+ * all members. False, on all of them: the components below have to serve COMM, for the parts are
+ * being made, or could not be.
+ */
+bool coll_verbena_split_ready(coll_verbena_module_t *module, ompi_communicator_t *comm);
+
+/* Room for COUNT elements of TYPE, until it is left; NULL: no memory. */
+void *coll_verbena_split_room(coll_verbena_split_t *split, size_t count, ompi_datatype_t *type);
+
+/* Keeps the room for the next call, or frees it where it is large. */
+void coll_verbena_split_leave_room(coll_verbena_split_t *split);
+
+/* --- node ------------------------------------------------------------------------------------- */
+
+/* Puts the functions into MODULE that serve members who share nodes. */
+void coll_verbena_node_functions(mca_coll_base_module_t *module);
 
 #endif

@@ -2,10 +2,12 @@
 /*
  * The component: its parameters, and for which communicators it stands ready.
  *
- * A communicator is ours where every member runs the BTL `verbena`. Where members share a host,
- * other components carry their messages through its memory, and ours would send them by the device:
- * then it stands back, unless no component for shared memory is there, or `coll_verbena_share` is
- * set.
+ * A communicator is ours where every member runs the BTL `verbena`. Members who share a host have
+ * their messages carried through its memory by other components, and ours would send them by the
+ * device. So where some share a host and some do not, blocking collectives are put together of both
+ * (coll_verbena_node.c) and all else is left to the components below; where all are on one host,
+ * ours stands back. If no component for shared memory is there, or `coll_verbena_share` is set,
+ * hosts do not matter.
  */
 #include "coll_verbena.h"
 
@@ -66,6 +68,11 @@ static int register_params(void)
     c->share = false;
     register_one("share", "serve communicators whose ranks share a host's memory too",
                  MCA_BASE_VAR_TYPE_BOOL, &c->share);
+    c->node_aware = true;
+    register_one("node_aware",
+                 "serve communicators of several hosts whose ranks share them: through memory in "
+                 "each, by the device between one rank of each",
+                 MCA_BASE_VAR_TYPE_BOOL, &c->node_aware);
     c->yield_us = 50;
     register_one("yield_us",
                  "µs for which a rank that has nothing to do in a blocking collective gives its "

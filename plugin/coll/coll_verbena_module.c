@@ -58,22 +58,46 @@ static double share_of(const btl_verbena_modex_t *modex)
     return processors < ranks ? processors / ranks : 1.0;
 }
 
-/* Every member comes to the same answers: they depend on what all have published. */
-static bool members_fit(ompi_communicator_t *comm, mca_btl_base_selected_module_t *btl,
-                        uint32_t *processors)
+/* Whose memory each member shares, and the processors that all have. False: a member has no BTL. */
+static bool members_learn(ompi_communicator_t *comm, mca_btl_base_selected_module_t *btl,
+                          uint64_t *memories, uint32_t *processors)
 {
-    bool alone = mca_coll_verbena_component.share || (!btl_named("vader") && !btl_named("sm"));
     btl_verbena_modex_t modex;
     double sum = 0;
 
     for (int i = 0; i < ompi_comm_size(comm); i++) {
-        if (!member_modex(btl, ompi_comm_peer_lookup(comm, i), &modex) ||
-            (!alone && ntohl(modex.neighbors) > 0))
+        if (!member_modex(btl, ompi_comm_peer_lookup(comm, i), &modex))
             return false;
+        memories[i] = modex.memory;
         sum += share_of(&modex);
     }
     *processors = sum < 1 ? 1 : (uint32_t)(sum + 0.5);
     return true;
+}
+
+/*
+ * Whether MODULE is to serve COMM, and how. Every member comes to the same answer: it depends on
+ * what all have published. What a member sees itself would not do: one that is alone on its node
+ * has no component for shared memory.
+ */
+static bool members_fit(coll_verbena_module_t *module, ompi_communicator_t *comm,
+                        mca_btl_base_selected_module_t *btl)
+{
+    const coll_verbena_component_t *component = &mca_coll_verbena_component;
+    int size = ompi_comm_size(comm);
+    uint64_t *memories = calloc((size_t)size, sizeof(uint64_t));
+    coll_verbena_split_t *split = NULL;
+    bool flat;
+
+    if (memories && members_learn(comm, btl, memories, &module->processors))
+        split = coll_verbena_split_new(memories, size);
+    free(memories);
+    flat = split && (component->share || split->nodes == size);
+    if (split && !flat && split->nodes > 1 && component->node_aware)
+        module->split = split;
+    else
+        coll_verbena_split_free(split);
+    return flat || module->split;
 }
 
 /* --- the team
@@ -158,6 +182,7 @@ static void module_destruct(coll_verbena_module_t *module)
     if (module->port)
         module->transport->close(module->port);
     free(module->counts);
+    coll_verbena_split_free(module->split);
 }
 
 OBJ_CLASS_INSTANCE(coll_verbena_module_t, mca_coll_base_module_t, module_construct,
@@ -174,22 +199,27 @@ mca_coll_base_module_t *coll_verbena_comm_query(struct ompi_communicator_t *comm
 {
     mca_btl_base_selected_module_t *btl = btl_named("verbena");
     coll_verbena_module_t *module;
-    uint32_t processors = 0;
 
     *priority = mca_coll_verbena_component.priority;
     if (!btl || *priority <= 0 || OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2 ||
-        comm->c_contextid > VBN_TEAM_ID_MAX || !members_fit(comm, btl, &processors))
+        comm->c_contextid > VBN_TEAM_ID_MAX)
         return NULL;
     module = OBJ_NEW(coll_verbena_module_t);
     if (!module)
         return NULL;
+    if (!members_fit(module, comm, btl)) {
+        OBJ_RELEASE(module);
+        return NULL;
+    }
     module->transport = vbn_rc_transport();
     module->btl = btl->btl_module;
-    module->processors = processors;
-    module->crowded = processors < (uint32_t)ompi_comm_size(comm);
-    module->yield_us =
-        (uint64_t)mca_coll_verbena_component.yield_us * (uint32_t)ompi_comm_size(comm) / processors;
+    module->crowded = module->processors < (uint32_t)ompi_comm_size(comm);
+    module->yield_us = (uint64_t)mca_coll_verbena_component.yield_us *
+                       (uint32_t)ompi_comm_size(comm) / module->processors;
     module->super.coll_module_enable = module_enable;
-    coll_verbena_functions(&module->super);
+    if (module->split)
+        coll_verbena_node_functions(&module->super);
+    else
+        coll_verbena_functions(&module->super);
     return &module->super;
 }
