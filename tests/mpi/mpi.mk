@@ -13,6 +13,7 @@ tests_mpi_mpi_suite_SOURCES = \
 	tests/mpi/connects.c \
 	tests/mpi/datatypes.c \
 	tests/mpi/flood.c \
+	tests/mpi/orders.c \
 	tests/mpi/outstanding.c \
 	tests/mpi/overlap.c \
 	tests/mpi/p2p_modes.c \
@@ -30,6 +31,7 @@ tests_mpi_mpi_suite_LDADD = $(MPI_LIBS)
 
 EXTRA_DIST += \
 	tests/mpi/common.sh \
+	tests/mpi/on-nodes \
 	tests/mpi/repeat-jobs \
 	tests/mpi/run-hpcc \
 	tests/mpi/run-netpipe \

@@ -32,6 +32,7 @@ static const struct program programs[] = {
     {"records", run_records, "structures, packing, absolute addresses, a matrix transposed"},
     {"collectives", run_collectives, "collectives that move data, blocking and nonblocking"},
     {"reductions", run_reductions, "collectives that reduce, several types and operations"},
+    {"orders", run_orders, "blocking collectives over ranks in several orders, derived types"},
     {"overlap", run_overlap, "many nonblocking collectives and messages at once"},
     {"communicators", run_communicators, "split, dup, free, intercommunicators under traffic"},
     {"rma", run_rma, "one-sided put, get, accumulate and atomics"},
