@@ -149,12 +149,19 @@ static bool all_over(const vbn_coll_req_t *req)
     return true;
 }
 
+static inline bool has(const vbn_coll_req_t *req, uint8_t what)
+{
+    return req->sched.steps[req->round].round_has & what;
+}
+
 /* Posts the round's receives, or sends. False: it has to go on later, or the request is ending. */
 static bool post_round(vbn_coll_req_t *req, enum vbn_step_kind kind)
 {
     const struct vbn_step *step = &req->sched.steps[req->at];
+    bool any = kind == VBN_STEP_SEND ? has(req, VBN_ROUND_SENDS)
+                                     : has(req, VBN_ROUND_RECVS) || req->early_left;
 
-    for (; step->kind != VBN_STEP_END; step++, req->at++) {
+    for (; any && step->kind != VBN_STEP_END; step++, req->at++) {
         int status;
 
         if (step->kind != kind || (step->early && flight_of(req, step)->posted))
@@ -220,20 +227,17 @@ static void local_step(vbn_coll_req_t *req, const struct vbn_step *step)
     }
 }
 
-/* Takes the round's local steps and goes to the next. False: the request is ending. */
-static bool finish_round(vbn_coll_req_t *req)
+/* Takes the round's local steps and goes to the next, unless the request is ending. */
+static void finish_round(vbn_coll_req_t *req)
 {
-    const struct vbn_step *step = &req->sched.steps[req->round];
-
-    for (; step->kind != VBN_STEP_END; step++)
-        if (!is_message(step))
-            local_step(req, step);
+    for (size_t i = req->round; i < req->at && has(req, VBN_ROUND_LOCAL); i++)
+        if (!is_message(&req->sched.steps[i]))
+            local_step(req, &req->sched.steps[i]);
     if (req->phase == VBN_PHASE_ENDING)
-        return false;
-    req->at = req->round = (size_t)(step - req->sched.steps) + 1;
+        return;
+    req->at = req->round = req->at + 1; /* from its end */
     req->phase = VBN_PHASE_RECVS;
     req->moved_ns = 0;
-    return true;
 }
 
 static void end(vbn_coll_req_t *req)

@@ -100,31 +100,68 @@ static uint32_t next_top(const vbn_team_t *team, enum vbn_req_kind kind)
     return team->next_seq[kind] % turns * team->size / turns;
 }
 
-/* The one last at rest whose call seems to be like ARGS with ROOT, or the one longest at rest, or a
- * new one. */
-static vbn_coll_req_t *get_req(vbn_team_t *team, const struct vbn_coll_args *args, uint32_t root)
+/* Whether BUF is what LAST was: nothing, in place, or some memory. */
+static bool same_kind(const void *buf, const void *last)
+{
+    return buf == last || (buf && last && buf != VBN_IN_PLACE && last != VBN_IN_PLACE);
+}
+
+static bool same_op(const vbn_coll_req_t *req, const struct vbn_coll_args *args)
+{
+    if (!args->user_op)
+        return !req->args.user_op && req->args.op == args->op;
+    return req->args.user_op && args->user_op->fn &&
+           args->user_op->commutative == req->call.commutative;
+}
+
+/* Whether ARGS with ROOT are REQ's last call again, in other memory: then nothing has to be checked
+ * or built. */
+static bool repeats(const vbn_coll_req_t *req, const struct vbn_coll_args *args, uint32_t root)
+{
+    const struct vbn_coll_args *last = &req->args;
+
+    return last->coll == args->coll && last->count == args->count && req->call.root == root &&
+           last->dtype == args->dtype && last->elem_size == args->elem_size && req->algorithm &&
+           req->uniform && same_kind(args->sendbuf, last->sendbuf) &&
+           same_kind(args->recvbuf, last->recvbuf) &&
+           (args->sendbuf != args->recvbuf || last->sendbuf == last->recvbuf) &&
+           same_op(req, args) && req->tmp_room >= req->sched.tmp_len;
+}
+
+/* One at rest that repeats its call, or NULL. */
+static vbn_coll_req_t *get_again(vbn_team_t *team, const struct vbn_coll_args *args, uint32_t root)
 {
     vbn_coll_req_t *req;
 
     TAILQ_FOREACH(req, &team->spare, entry)
-    if (req->call.coll == args->coll && req->call.count == args->count && req->call.root == root)
+    if (repeats(req, args, root))
         break;
-    if (!req && team->spare_count == VBN_SPARE_MAX)
-        req = TAILQ_LAST(&team->spare, vbn_req_list);
-    if (!req) {
-        req = calloc(1, sizeof(*req));
-        if (req)
-            req->team = team;
-        return req;
-    }
+    if (!req)
+        return NULL;
     wake(req);
+    req->base[VBN_AT_SEND] = (uint8_t *)(uintptr_t)args->sendbuf;
+    req->base[VBN_AT_RECV] = args->recvbuf;
+    if (args->user_op) {
+        req->reduce = args->user_op->fn;
+        req->reduce_arg = args->user_op->arg;
+    }
     return req;
 }
 
-static bool same_call(const struct vbn_call *a, const struct vbn_call *b)
+/* The one longest at rest where there are many, or a new one. */
+static vbn_coll_req_t *get_other(vbn_team_t *team)
 {
-    return a->coll == b->coll && a->root == b->root && a->in_place == b->in_place &&
-           a->commutative == b->commutative && a->elem == b->elem && a->count == b->count;
+    vbn_coll_req_t *req = NULL;
+
+    if (team->spare_count == VBN_SPARE_MAX) {
+        req = TAILQ_LAST(&team->spare, vbn_req_list);
+        wake(req);
+    } else {
+        req = calloc(1, sizeof(*req));
+        if (req)
+            req->team = team;
+    }
+    return req;
 }
 
 static int take_memory(vbn_coll_req_t *req)
@@ -163,20 +200,15 @@ static int build(vbn_coll_req_t *req, struct vbn_error *err)
     return VBN_OK;
 }
 
-/* Makes REQ's call and schedule of ARGS; where the last ones are like them they stay. */
+/* Makes REQ's call and schedule of ARGS. */
 static int prepare(vbn_coll_req_t *req, const struct vbn_coll_args *args, uint32_t top,
                    struct vbn_error *err)
 {
-    struct vbn_call last = req->call;
-    bool reusable = req->algorithm && req->uniform && req->tmp_room >= req->sched.tmp_len;
     int status;
 
+    req->algorithm = NULL; /* until there is a schedule */
+    req->args = *args;
     status = vbn_call_take(req, args, top, err);
-    if (status == VBN_OK && reusable && req->uniform && same_call(&last, &req->call)) {
-        req->call.param = last.param;
-        return VBN_OK;
-    }
-    req->algorithm = NULL; /* until there is a schedule again */
     if (status == VBN_OK)
         status = build(req, err);
     if (status != VBN_OK)
@@ -205,16 +237,19 @@ static int new_req(vbn_team_t *team, const struct vbn_coll_args *args, enum vbn_
 {
     vbn_coll_req_t *req;
     uint32_t top;
-    int status;
+    int status = VBN_OK;
 
     if (!team || !args || !made || args->size < sizeof(*args))
         return vbn_error_set(err, VBN_ERR_INVALID,
                              "a collective needs a team, arguments with their size, and a request");
     top = next_top(team, kind);
-    req = get_req(team, args, vbn_call_has_root(args->coll) ? args->root : top);
-    if (!req)
-        return vbn_error_set(err, VBN_ERR_NO_MEMORY, "no memory for a request");
-    status = prepare(req, args, top, err);
+    req = get_again(team, args, vbn_call_has_root(args->coll) ? args->root : top);
+    if (!req) {
+        req = get_other(team);
+        if (!req)
+            return vbn_error_set(err, VBN_ERR_NO_MEMORY, "no memory for a request");
+        status = prepare(req, args, top, err);
+    }
     if (status == VBN_OK)
         status = number(req, kind, err);
     if (status != VBN_OK) {

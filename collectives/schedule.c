@@ -5,7 +5,7 @@
 
 void vbn_sched_reset(struct vbn_sched *sched, size_t max_message)
 {
-    sched->count = 0;
+    sched->count = sched->round_at = 0;
     sched->tmp_len = 0;
     sched->max_message = max_message;
     sched->early = sched->round_messages = sched->max_round_messages = 0;
@@ -144,13 +144,23 @@ void vbn_sched_reduce(struct vbn_sched *sched, struct vbn_at to, struct vbn_at f
         vbn_sched_add(sched, &s);
 }
 
+static uint8_t part_of_round(const struct vbn_step *step)
+{
+    if (step->kind == VBN_STEP_RECV)
+        return step->early ? 0 : VBN_ROUND_RECVS;
+    return step->kind == VBN_STEP_SEND ? VBN_ROUND_SENDS : VBN_ROUND_LOCAL;
+}
+
 void vbn_sched_end(struct vbn_sched *sched)
 {
     struct vbn_step s = {.kind = VBN_STEP_END};
 
     if (!sched->count || sched->steps[sched->count - 1].kind == VBN_STEP_END)
         return; /* an empty round is none */
+    for (size_t i = sched->round_at; i < sched->count; i++)
+        sched->steps[sched->round_at].round_has |= part_of_round(&sched->steps[i]);
     vbn_sched_add(sched, &s);
+    sched->round_at = sched->count;
     if (sched->round_messages > sched->max_round_messages)
         sched->max_round_messages = sched->round_messages;
     sched->round_messages = 0;

@@ -36,8 +36,12 @@ enum vbn_step_kind {
     VBN_STEP_END,     /* of the round */
 };
 
+/* What a round has: its first step says. */
+enum { VBN_ROUND_RECVS = 1 /* that are not early */, VBN_ROUND_SENDS = 2, VBN_ROUND_LOCAL = 4 };
+
 struct vbn_step {
     uint8_t kind;
+    uint8_t round_has;
     bool early;
     uint16_t tag;
     uint32_t peer;
@@ -49,6 +53,7 @@ struct vbn_step {
 struct vbn_sched {
     struct vbn_step *steps;
     size_t count, room;
+    size_t round_at;    /* where the round begins that is being written */
     size_t tmp_len;     /* bytes of scratch */
     size_t max_message; /* bytes; longer ones are cut */
     uint32_t early, round_messages, max_round_messages;

@@ -59,6 +59,7 @@ struct vbn_coll_req {
     uint16_t seq;
 
     /* the call */
+    struct vbn_coll_args args; /* as the caller gave them; whether there was a user's operation */
     struct vbn_call call;
     enum vbn_dtype dtype;
     vbn_reduce_fn reduce;
