@@ -27,10 +27,12 @@ struct cm_event {
 /* --- private data
  * ------------------------------------------------------------------------------------ */
 
-void vbn_cm_hello(const struct vbn_conn *conn, uint8_t version, uint8_t version_min, void *buf)
+struct vbn_wire_hello vbn_cm_hello(const struct vbn_conn *conn, uint8_t version,
+                                   uint8_t version_min)
 {
     const vbn_context_t *ctx = conn->ctx;
-    struct vbn_wire_hello hello = {
+
+    return (struct vbn_wire_hello){
         .version = version,
         .version_min = version_min,
         .src_uid = ctx->uid,
@@ -41,8 +43,6 @@ void vbn_cm_hello(const struct vbn_conn *conn, uint8_t version, uint8_t version_
         .buf_size = (uint32_t)sizeof(struct vbn_wire_hdr) + ctx->max_am_len,
         .credits = conn->window,
     };
-
-    vbn_wire_hello_write(buf, &hello);
 }
 
 static void refuse(vbn_context_t *ctx, struct rdma_cm_id *id, uint8_t reason)

@@ -30,7 +30,8 @@ int vbn_cm_poll(vbn_context_t *ctx);
 void vbn_cm_unlisten(vbn_context_t *ctx);
 void vbn_cm_fini(vbn_context_t *ctx);
 
-/* Our private data for a request or an answer on CONN. */
-void vbn_cm_hello(const struct vbn_conn *conn, uint8_t version, uint8_t version_min, void *buf);
+/* What we say of ourselves in a request or an answer on CONN. */
+struct vbn_wire_hello vbn_cm_hello(const struct vbn_conn *conn, uint8_t version,
+                                   uint8_t version_min);
 
 #endif

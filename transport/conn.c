@@ -9,6 +9,7 @@
  */
 #include "conn.h"
 #include "context.h"
+#include "half.h"
 #include "log.h"
 
 #include <arpa/inet.h>
@@ -29,6 +30,7 @@ static const char *const state_names[VBN_CONN_STATES] = {
     [VBN_CONN_ROUTE] = "ROUTE",
     [VBN_CONN_CONNECTING] = "CONNECTING",
     [VBN_CONN_ACCEPTING] = "ACCEPTING",
+    [VBN_CONN_HALF] = "HALF",
     [VBN_CONN_ESTABLISHED] = "ESTABLISHED",
     [VBN_CONN_DISCONNECTING] = "DISCONNECTING",
     [VBN_CONN_DRAINING] = "DRAINING",
@@ -111,13 +113,15 @@ static struct rdma_conn_param conn_param(const struct vbn_conn *conn, const void
 
 static void act_connect(struct vbn_conn *conn)
 {
-    char hello[sizeof(struct vbn_wire_hello)];
+    struct vbn_wire_hello h;
+    char hello[sizeof(h)];
     struct rdma_conn_param param;
 
     if (!prepare(conn))
         return;
-    vbn_cm_hello(conn, (uint8_t)conn->ctx->opts.wire_version,
-                 vbn_options_version_min(&conn->ctx->opts), hello);
+    h = vbn_cm_hello(conn, (uint8_t)conn->ctx->opts.wire_version,
+                     vbn_options_version_min(&conn->ctx->opts));
+    vbn_wire_hello_write(hello, &h);
     param = conn_param(conn, hello);
     if (rdma_connect(conn->id, &param))
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "rdma_connect: %s", strerror(errno));
@@ -129,12 +133,14 @@ static void act_accept(struct vbn_conn *conn)
     uint8_t version = vbn_wire_version_common((uint8_t)ctx->opts.wire_version,
                                               vbn_options_version_min(&ctx->opts),
                                               conn->hello.version, conn->hello.version_min);
-    char hello[sizeof(struct vbn_wire_hello)];
+    struct vbn_wire_hello h;
+    char hello[sizeof(h)];
     struct rdma_conn_param param;
 
     if (!prepare(conn))
         return;
-    vbn_cm_hello(conn, version, version, hello);
+    h = vbn_cm_hello(conn, version, version);
+    vbn_wire_hello_write(hello, &h);
     param = conn_param(conn, hello);
     param.responder_resources = (uint8_t)vbn_min(param.responder_resources, conn->read_in);
     param.initiator_depth = (uint8_t)vbn_min(param.initiator_depth, conn->read_out);
@@ -203,10 +209,38 @@ static void act_drain(struct vbn_conn *conn)
     set_deadline(conn, LEAVE_NS);
 }
 
+/* Without rdma_cm nobody will say that the peer is gone, and nobody has to be told. */
 static void act_disconnect(struct vbn_conn *conn)
 {
-    rdma_disconnect(conn->id);
+    if (conn->id)
+        rdma_disconnect(conn->id);
     act_drain(conn);
+    if (!conn->id)
+        vbn_conn_event(conn, VBN_EV_GONE);
+}
+
+static void act_prepare(struct vbn_conn *conn)
+{
+    prepare(conn);
+}
+
+static void act_half_over(struct vbn_conn *conn)
+{
+    vbn_half_over(conn->half);
+    act_drain(conn);
+}
+
+static void act_half_failed(struct vbn_conn *conn)
+{
+    vbn_log(conn->ctx, VBN_LOG_WARN, "half of a connection has failed before it was joined: %s",
+            conn->cause);
+    act_half_over(conn);
+}
+
+static void act_join(struct vbn_conn *conn)
+{
+    vbn_half_over(conn->half);
+    act_up(conn);
 }
 
 static void act_bury(struct vbn_conn *conn)
@@ -281,6 +315,7 @@ static const struct step table[VBN_CONN_STATES][VBN_CONN_EVENTS] = {
     [VBN_CONN_NEW] = {
         [VBN_EV_CONNECT] = {VBN_CONN_ADDR, act_resolve_addr},
         [VBN_EV_ACCEPT] = {VBN_CONN_ACCEPTING, act_accept},
+        [VBN_EV_PREPARE] = {VBN_CONN_HALF, act_prepare},
         [VBN_EV_CLOSE] = {VBN_CONN_DEAD, act_bury},
     },
     [VBN_CONN_ADDR] = {
@@ -303,6 +338,12 @@ static const struct step table[VBN_CONN_STATES][VBN_CONN_EVENTS] = {
         [VBN_EV_ESTABLISHED] = {VBN_CONN_ESTABLISHED, act_up},
         [VBN_EV_UNHEARD] = {VBN_CONN_ACCEPTING, act_linger},
         ATTEMPT_DRAINS,
+    },
+    [VBN_CONN_HALF] = {
+        [VBN_EV_JOIN] = {VBN_CONN_ESTABLISHED, act_join},
+        [VBN_EV_CM_ERROR] = {VBN_CONN_DRAINING, act_half_over},
+        [VBN_EV_QP_ERROR] = {VBN_CONN_DRAINING, act_half_failed},
+        [VBN_EV_CLOSE] = {VBN_CONN_DRAINING, act_half_over},
     },
     [VBN_CONN_ESTABLISHED] = {
         LATE_CM(ESTABLISHED),

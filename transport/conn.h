@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A connection: one rdma_cm id and one queue pair, from the first look at an address until the last
- * completion is in. An endpoint has at most one established connection, but attempts in both
- * directions and the remains of older ones may exist beside it.
+ * completion is in. One made without rdma_cm (half.h) has no id. An endpoint has at most one
+ * established connection, but attempts in both directions and the remains of older ones may exist
+ * beside it.
  *
  * All changes of state go through vbn_conn_event() and the table in conn.c; doc/states.md draws it.
  */
@@ -21,6 +22,7 @@ enum vbn_conn_state {
     VBN_CONN_ROUTE,         /* resolving the route */
     VBN_CONN_CONNECTING,    /* our request is with the peer */
     VBN_CONN_ACCEPTING,     /* our answer to the peer's request is on its way; may receive */
+    VBN_CONN_HALF,          /* made without rdma_cm: ready, the peer's blob has not come */
     VBN_CONN_ESTABLISHED,   /* may send and receive */
     VBN_CONN_DISCONNECTING, /* closed here: waits for its completions and for the peer */
     VBN_CONN_DRAINING,      /* waits for its completions */
@@ -32,6 +34,8 @@ enum vbn_conn_state {
 enum vbn_conn_event {
     VBN_EV_CONNECT,     /* start as the active side */
     VBN_EV_ACCEPT,      /* start as the passive side */
+    VBN_EV_PREPARE,     /* start without rdma_cm */
+    VBN_EV_JOIN,        /* the peer's blob has come, the queue pair is connected by it */
     VBN_EV_ADDR_OK,     /* address resolved */
     VBN_EV_ROUTE_OK,    /* route resolved */
     VBN_EV_ANSWER,      /* the peer accepted; its private data are in `hello` */
@@ -49,10 +53,10 @@ enum vbn_conn_event {
 
 struct vbn_conn {
     vbn_context_t *ctx;
-    vbn_endpoint_t *ep; /* always set: endpoints outlive their connections */
+    vbn_endpoint_t *ep; /* always set: endpoints outlive their connections; HALF: ctx->nobody */
     enum vbn_conn_state state;
     TAILQ_ENTRY(vbn_conn) entry; /* in ctx->conns */
-    struct rdma_cm_id *id;
+    struct rdma_cm_id *id; /* NULL: made without rdma_cm, which says nothing of its end either */
     struct vbn_qp q;
     struct vbn_rq rq; /* its own receive queue, where none is shared */
     struct vbn_flow flow;
@@ -69,10 +73,12 @@ struct vbn_conn {
     uint8_t read_in, read_out;   /* depths offered by the peer's request */
     uint8_t reason;              /* of a rejection, or 0 */
     union vbn_sockaddr dst;
-    char cause[96]; /* why it failed, for the log */
+    struct vbn_half *half; /* in the state HALF */
+    char cause[96];        /* why it failed, for the log */
 };
 
-/* Makes a connection in the state NEW for EP. ID is NULL for the active side. NULL: no memory. */
+/* Makes a connection in the state NEW for EP. ID is NULL but for the passive side. NULL: no memory.
+ */
 struct vbn_conn *vbn_conn_create(vbn_endpoint_t *ep, struct rdma_cm_id *id);
 
 /* The one gate: looks up what EVENT does in the present state, moves, acts. */
@@ -90,10 +96,10 @@ int vbn_conn_reap(vbn_context_t *ctx);
 
 const char *vbn_conn_state_str(enum vbn_conn_state state);
 
-/* True before the connection is established or has failed. */
+/* True while rdma_cm is at work on it: before it is established or has failed. */
 static inline bool vbn_conn_in_progress(const struct vbn_conn *conn)
 {
-    return conn->state < VBN_CONN_ESTABLISHED;
+    return conn->state < VBN_CONN_HALF;
 }
 
 #endif

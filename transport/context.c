@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "context.h"
 #include "error.h"
+#include "half.h"
 #include "log.h"
 #include "rma.h"
 #include "wait.h"
@@ -101,6 +102,8 @@ int vbn_open(const struct vbn_options *opts, vbn_context_t **out, struct vbn_err
     pthread_mutex_init(&ctx->mutex, NULL);
     LIST_INIT(&ctx->mems);
     LIST_INIT(&ctx->lent_mems);
+    LIST_INIT(&ctx->halves);
+    vbn_endpoint_init(&ctx->nobody, ctx, 0);
     TAILQ_INIT(&ctx->conns);
     TAILQ_INIT(&ctx->acks);
     TAILQ_INIT(&ctx->failed);
@@ -283,6 +286,7 @@ size_t vbn_shutdown(vbn_context_t *ctx)
         {
             vbn_endpoint_shut(ep);
         }
+        vbn_halves_shut(ctx);
     }
     n = still_open(ctx);
     vbn_unlock(ctx);
@@ -337,6 +341,7 @@ int vbn_close(vbn_context_t *ctx)
     {
         vbn_endpoint_free(ep);
     }
+    vbn_halves_fini(ctx);
     free_all(ctx);
     return left ? VBN_ERR_TIMEOUT : VBN_OK;
 }

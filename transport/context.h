@@ -48,6 +48,8 @@ struct vbn_context {
 
     uint64_t uid;
     vbn_endpoint_t *endpoints; /* hash by uid */
+    vbn_endpoint_t nobody;     /* in no hash: of connections whose peer is not known yet */
+    LIST_HEAD(, vbn_half) halves;
     TAILQ_HEAD(, vbn_conn) conns;
     TAILQ_HEAD(, vbn_conn) acks; /* have received what the peer was not told */
     TAILQ_HEAD(, vbn_endpoint) failed;

@@ -27,18 +27,23 @@ vbn_endpoint_t *vbn_endpoint_find(vbn_context_t *ctx, uint64_t uid)
     return ep;
 }
 
-vbn_endpoint_t *vbn_endpoint_add(vbn_context_t *ctx, uint64_t uid)
+void vbn_endpoint_init(vbn_endpoint_t *ep, vbn_context_t *ctx, uint64_t uid)
 {
-    vbn_endpoint_t *ep = calloc(1, sizeof(*ep));
-
-    if (!ep)
-        return NULL;
     ep->ctx = ctx;
     ep->uid = uid;
     snprintf(ep->name, sizeof(ep->name), "%016llx", (unsigned long long)uid);
     STAILQ_INIT(&ep->queue);
     STAILQ_INIT(&ep->unacked);
     vbn_tag_peer_init(&ep->tag);
+}
+
+vbn_endpoint_t *vbn_endpoint_add(vbn_context_t *ctx, uint64_t uid)
+{
+    vbn_endpoint_t *ep = calloc(1, sizeof(*ep));
+
+    if (!ep)
+        return NULL;
+    vbn_endpoint_init(ep, ctx, uid);
     HASH_ADD(hh, ctx->endpoints, uid, sizeof(ep->uid), ep);
     if (!ep->hh.tbl) {
         free(ep);
@@ -159,7 +164,9 @@ void vbn_endpoint_up(vbn_endpoint_t *ep, struct vbn_conn *conn)
     vbn_timer_stop(&ctx->timers, &ep->timer);
     ctx->counters.conns_made++;
     vbn_log(ctx, VBN_LOG_INFO, "connected to %s by device %s (%s)", ep->name, ctx->device.name,
-            conn->active ? "active" : "passive");
+            !conn->id      ? "joined"
+            : conn->active ? "active"
+                           : "passive");
     /* On iWARP the accepting side may not speak before the connecting side has (RFC 5044, 7). */
     if (ctx->device.iwarp && conn->active &&
         (STAILQ_EMPTY(&ep->queue) || STAILQ_FIRST(&ep->queue)->kind != VBN_TX_AM))
@@ -347,23 +354,26 @@ int vbn_endpoint_deliver_failed(vbn_context_t *ctx)
  * ------------------------------------------------------------------------------------------------
  */
 
-static int check_address(const vbn_context_t *ctx, const struct vbn_wire_address *a,
-                         struct vbn_error *err)
+int vbn_endpoint_suits(const vbn_context_t *ctx, const struct vbn_wire_hello *hello,
+                       struct vbn_error *err)
 {
-    if (!vbn_wire_version_common(a->version, a->version_min, (uint8_t)ctx->opts.wire_version,
+    if (!vbn_wire_version_common(hello->version, hello->version_min,
+                                 (uint8_t)ctx->opts.wire_version,
                                  vbn_options_version_min(&ctx->opts)))
         return vbn_error_set(err, VBN_ERR_VERSION,
                              "the peer speaks wire versions %u to %u, this side %u to %u; run the "
                              "same release of Verbena on all hosts",
-                             a->version_min, a->version, vbn_options_version_min(&ctx->opts),
-                             (unsigned)ctx->opts.wire_version);
-    if (a->job_key != ctx->opts.job_key)
+                             hello->version_min, hello->version,
+                             vbn_options_version_min(&ctx->opts), (unsigned)ctx->opts.wire_version);
+    if (hello->job_key != ctx->opts.job_key)
         return vbn_error_set(err, VBN_ERR_REFUSED, "the peer belongs to another job");
-    if (a->buf_size != sizeof(struct vbn_wire_hdr) + ctx->max_am_len)
+    if (hello->buf_size != sizeof(struct vbn_wire_hdr) + ctx->max_am_len)
         return vbn_error_set(err, VBN_ERR_REFUSED,
                              "the peer's eager_limit is %zu, this side's %u; set the same on all "
                              "ranks",
-                             a->buf_size - sizeof(struct vbn_wire_hdr), ctx->max_am_len);
+                             hello->buf_size - sizeof(struct vbn_wire_hdr), ctx->max_am_len);
+    if (hello->src_uid == ctx->uid)
+        return vbn_error_set(err, VBN_ERR_INVALID, "a context has no endpoint to itself");
     return VBN_OK;
 }
 
@@ -385,16 +395,16 @@ static bool reachable(vbn_endpoint_t *ep)
     return found;
 }
 
-static int claim(vbn_context_t *ctx, const struct vbn_wire_address *a, void *user,
-                 vbn_endpoint_t **out, struct vbn_error *err)
+int vbn_endpoint_get(vbn_context_t *ctx, uint64_t uid, vbn_endpoint_t **out, bool *made,
+                     struct vbn_error *err)
 {
-    vbn_endpoint_t *ep = vbn_endpoint_find(ctx, a->uid);
-    bool made = !ep;
+    vbn_endpoint_t *ep = vbn_endpoint_find(ctx, uid);
 
     if (ctx->closing)
         return vbn_error_set(err, VBN_ERR_CLOSED, "the context is closing");
-    if (made)
-        ep = vbn_endpoint_add(ctx, a->uid);
+    *made = !ep;
+    if (!ep)
+        ep = vbn_endpoint_add(ctx, uid);
     if (!ep)
         return vbn_error_set(err, VBN_ERR_NO_MEMORY, "out of memory");
     if (ep->released)
@@ -402,23 +412,41 @@ static int claim(vbn_context_t *ctx, const struct vbn_wire_address *a, void *use
                              "peer %s: the endpoint closed before is not over yet; call "
                              "vbn_progress() and try again",
                              ep->name);
+    *out = ep;
+    return VBN_OK;
+}
+
+void vbn_endpoint_claim(vbn_endpoint_t *ep, void *user)
+{
+    if (user || !ep->claimed)
+        atomic_store_explicit(&ep->user, user, memory_order_release);
+    ep->claimed = true;
+}
+
+static int claim(vbn_context_t *ctx, const struct vbn_wire_address *a, void *user,
+                 vbn_endpoint_t **out, struct vbn_error *err)
+{
+    vbn_endpoint_t *ep;
+    bool made;
+    int rc = vbn_endpoint_get(ctx, a->uid, &ep, &made, err);
+
+    if (rc)
+        return rc;
     if (!ep->addr_known) {
         ep->peer = *a;
         name_by_address(ep);
     }
     if (!ep->addr_known && !ep->conn && !ep->attempt && !reachable(ep)) {
-        int rc =
-            vbn_error_set(err, VBN_ERR_UNREACHABLE,
-                          "peer %s: device %s has no address of that family; give its netdev an "
-                          "%s address",
-                          ep->name, ctx->device.name, a->addrs[0].family == 4 ? "IPv4" : "IPv6");
+        rc = vbn_error_set(err, VBN_ERR_UNREACHABLE,
+                           "peer %s: device %s has no address of that family; give its netdev an "
+                           "%s address",
+                           ep->name, ctx->device.name, a->addrs[0].family == 4 ? "IPv4" : "IPv6");
         if (made)
             vbn_endpoint_free(ep);
         return rc;
     }
-    if (user || !ep->addr_known)
-        atomic_store_explicit(&ep->user, user, memory_order_release);
     ep->addr_known = true;
+    vbn_endpoint_claim(ep, user);
     *out = ep;
     return VBN_OK;
 }
@@ -427,15 +455,19 @@ int vbn_endpoint_create(vbn_context_t *ctx, const void *addr, size_t addr_len, v
                         vbn_endpoint_t **ep, struct vbn_error *err)
 {
     struct vbn_wire_address a;
+    struct vbn_wire_hello hello;
     int rc;
 
     if (!vbn_wire_address_read(addr, addr_len, &a))
         return vbn_error_set(err, VBN_ERR_INVALID, "this is not the address of a Verbena context");
-    rc = check_address(ctx, &a, err);
+    hello = (struct vbn_wire_hello){.version = a.version,
+                                    .version_min = a.version_min,
+                                    .src_uid = a.uid,
+                                    .job_key = a.job_key,
+                                    .buf_size = a.buf_size};
+    rc = vbn_endpoint_suits(ctx, &hello, err);
     if (rc)
         return rc;
-    if (a.uid == ctx->uid)
-        return vbn_error_set(err, VBN_ERR_INVALID, "a context has no endpoint to itself");
     vbn_lock(ctx);
     rc = claim(ctx, &a, user, ep, err);
     vbn_unlock(ctx);

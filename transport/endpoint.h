@@ -44,6 +44,7 @@ struct vbn_endpoint {
 
     struct vbn_tag_peer tag;
 
+    bool claimed;    /* the caller has it, by its address or by joining */
     bool addr_known; /* addrs are from the peer's blob: we can connect */
     bool said_bye;
     bool released;      /* the caller has closed it: freed when over */
@@ -62,6 +63,22 @@ vbn_endpoint_t *vbn_endpoint_find(vbn_context_t *ctx, uint64_t uid);
 
 /* A new endpoint for UID. NULL: no memory. */
 vbn_endpoint_t *vbn_endpoint_add(vbn_context_t *ctx, uint64_t uid);
+
+/* Empty, and in nobody's hash yet. */
+void vbn_endpoint_init(vbn_endpoint_t *ep, vbn_context_t *ctx, uint64_t uid);
+
+/* Whether the peer of HELLO, of which no more than what blobs have is looked at, suits this
+ * context: 0, or an error with its text. */
+int vbn_endpoint_suits(const vbn_context_t *ctx, const struct vbn_wire_hello *hello,
+                       struct vbn_error *err);
+
+/* The endpoint of UID for the caller, *MADE if there was none. VBN_ERR_AGAIN: the old one is not
+ * over. */
+int vbn_endpoint_get(vbn_context_t *ctx, uint64_t uid, vbn_endpoint_t **ep, bool *made,
+                     struct vbn_error *err);
+
+/* The caller has EP from now on, with his USER if that is not NULL or he had it not before. */
+void vbn_endpoint_claim(vbn_endpoint_t *ep, void *user);
 
 /* What calls on an endpoint that takes no more work return. */
 static inline int vbn_endpoint_over_status(const vbn_endpoint_t *ep)

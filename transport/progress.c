@@ -37,6 +37,13 @@ static int send_aged_acks(vbn_context_t *ctx)
     return n;
 }
 
+/* A connection without a connection manager: nobody says that the peer's process has ended. Its
+ * peer has joined, for it has spoken. */
+static bool nobody_tells(const struct vbn_conn *conn)
+{
+    return !conn->id && conn->flow.rx_count;
+}
+
 /*
  * Who waits for a peer, for credits or acknowledgements, and has nothing under way that would fail,
  * would not notice that the peer's end is gone where the connection manager did not say so. And who
@@ -53,7 +60,7 @@ static void probe_peers(vbn_context_t *ctx)
 
         if (conn->state == VBN_CONN_ESTABLISHED && ep->conn == conn &&
             (!STAILQ_EMPTY(&ep->queue) || !STAILQ_EMPTY(&ep->unacked) ||
-             !TAILQ_EMPTY(&ep->tag.offers) || ep->lazy))
+             !TAILQ_EMPTY(&ep->tag.offers) || ep->lazy || nobody_tells(conn)))
             vbn_qp_probe(conn);
     }
 }

@@ -7,6 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What rdma_cm sets on Linux 6.1 over RoCE: 4.096 us * 2^19 is 2.1 s. So often a message is
+ * repeated for a peer that has not joined yet. */
+#define ACK_TIMEOUT 19
+#define HOP_LIMIT   64
+
 /* --- the send queue's ring
  * -------------------------------------------------------------------------- */
 
@@ -125,6 +130,12 @@ bool vbn_qp_post(struct vbn_conn *conn, struct ibv_send_wr *swr, struct vbn_wr *
 /* --- states
  * ------------------------------------------------------------------------------------------ */
 
+static unsigned access_flags(const struct vbn_conn *conn)
+{
+    return IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+           (conn->ctx->device.has_atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0u);
+}
+
 static int modify_by_cm(struct vbn_conn *conn, enum ibv_qp_state state, uint8_t read_in,
                         uint8_t read_out)
 {
@@ -135,8 +146,7 @@ static int modify_by_cm(struct vbn_conn *conn, enum ibv_qp_state state, uint8_t 
         return errno;
     mask &= 0x1fffff; /* some kernels set bits that belong to no attribute */
     if (mask & IBV_QP_ACCESS_FLAGS)
-        attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-                               (conn->ctx->device.has_atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0u);
+        attr.qp_access_flags = access_flags(conn);
     if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
         attr.max_dest_rd_atomic = read_in;
     if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
@@ -144,6 +154,70 @@ static int modify_by_cm(struct vbn_conn *conn, enum ibv_qp_state state, uint8_t 
     if (mask & IBV_QP_MIN_RNR_TIMER)
         attr.min_rnr_timer = (uint8_t)conn->ctx->opts.rnr_timer;
     rc = ibv_modify_qp(conn->q.qp, &attr, mask);
+    return rc;
+}
+
+static int modify_to_init(struct vbn_conn *conn)
+{
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_INIT,
+        .port_num = conn->ctx->device.port,
+        .qp_access_flags = access_flags(conn),
+    };
+
+    if (conn->id)
+        return modify_by_cm(conn, IBV_QPS_INIT, 0, 0);
+    return ibv_modify_qp(conn->q.qp, &attr,
+                         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+static struct ibv_ah_attr route(const struct vbn_conn *conn, const struct vbn_path *own,
+                                const struct vbn_wire_half *peer)
+{
+    struct ibv_ah_attr ah = {
+        .is_global = own->link != VBN_LINK_INFINIBAND || !own->lid || !peer->lid,
+        .dlid = own->link == VBN_LINK_INFINIBAND ? peer->lid : 0,
+        .port_num = conn->ctx->device.port,
+    };
+
+    if (ah.is_global) {
+        ah.grh.sgid_index = own->sgid_index;
+        ah.grh.hop_limit = HOP_LIMIT;
+        memcpy(ah.grh.dgid.raw, peer->gid, sizeof(peer->gid));
+    }
+    return ah;
+}
+
+int vbn_qp_join(struct vbn_conn *conn, const struct vbn_path *own, uint32_t psn,
+                const struct vbn_wire_half *peer)
+{
+    const struct vbn_device *dev = &conn->ctx->device;
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_RTR,
+        .ah_attr = route(conn, own, peer),
+        .path_mtu = (enum ibv_mtu)vbn_min(own->mtu, peer->mtu),
+        .dest_qp_num = peer->qp_num,
+        .rq_psn = peer->psn,
+        .max_dest_rd_atomic = (uint8_t)vbn_min(dev->max_read_in, peer->read_out),
+        .min_rnr_timer = (uint8_t)conn->ctx->opts.rnr_timer,
+        .sq_psn = psn,
+        .timeout = ACK_TIMEOUT,
+        .retry_cnt = (uint8_t)conn->ctx->opts.retry_count,
+        .rnr_retry = 7,
+        .max_rd_atomic = (uint8_t)vbn_min(dev->max_read_out, peer->read_in),
+    };
+    int rc = ibv_modify_qp(conn->q.qp, &attr,
+                           IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                               IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+
+    if (rc)
+        return rc;
+    attr.qp_state = IBV_QPS_RTS;
+    rc = ibv_modify_qp(conn->q.qp, &attr,
+                       IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                           IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+    if (rc) /* no way leads back to INIT with its receives */
+        vbn_conn_fail(conn, VBN_EV_QP_ERROR, "cannot ready the queue pair: %s", strerror(rc));
     return rc;
 }
 
@@ -193,7 +267,7 @@ int vbn_qp_create(struct vbn_conn *conn)
         q->qp = NULL;
         return VBN_ERR_NO_MEMORY;
     }
-    if (modify_by_cm(conn, IBV_QPS_INIT, 0, 0)) { /* from RESET no way leads to the error state */
+    if (modify_to_init(conn)) { /* from RESET no way leads to the error state */
         vbn_qpmap_remove(&ctx->qpmap, q->qp_num);
         ibv_destroy_qp(q->qp);
         q->qp = NULL;

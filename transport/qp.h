@@ -11,6 +11,7 @@
 #define VBN_QP_H
 
 #include "cq.h"
+#include "path.h"
 #include "rx.h"
 #include "tx.h"
 
@@ -37,6 +38,11 @@ int vbn_qp_create(struct vbn_conn *conn);
 
 /* Moves to RTR and RTS by what rdma_cm knows; READ_IN and READ_OUT are the depths agreed on. */
 int vbn_qp_connect(struct vbn_conn *conn, uint8_t read_in, uint8_t read_out);
+
+/* The same without rdma_cm: connects to PEER's half from ours, on the path OWN with the first PSN.
+ * Returns an error number; where CONN has not been told of a failure, it may be tried again. */
+int vbn_qp_join(struct vbn_conn *conn, const struct vbn_path *own, uint32_t psn,
+                const struct vbn_wire_half *peer);
 
 /* Asks the peer's queue pair for a sign of life: it fails if there is none. With it completes what
  * was posted unsignaled before. Nothing while there is no room, or one is under way. */

@@ -208,6 +208,34 @@ static void rc_disconnect(vbn_peer_t *peer)
         vbn_endpoint_close(ep_of(peer));
 }
 
+static int rc_half_create(vbn_port_t *port, void *buf, size_t *len, vbn_half_t **half,
+                          struct vbn_error *err)
+{
+    if (!port || !buf || !len || !half)
+        return vbn_error_set(err, VBN_ERR_INVALID, "half_create: an argument is NULL");
+    return vbn_half_create(port->ctx, buf, len, half, err);
+}
+
+static int rc_half_join(vbn_half_t *half, const void *blob, size_t len, void *user,
+                        vbn_peer_t **peer, struct vbn_error *err)
+{
+    vbn_endpoint_t *ep;
+    int rc;
+
+    if (!half || !blob || !peer)
+        return vbn_error_set(err, VBN_ERR_INVALID, "half_join: an argument is NULL");
+    rc = vbn_half_join(half, blob, len, user, &ep, err);
+    if (rc == VBN_OK)
+        *peer = (vbn_peer_t *)ep;
+    return rc;
+}
+
+static void rc_half_destroy(vbn_half_t *half)
+{
+    if (half)
+        vbn_half_destroy(half);
+}
+
 /* --- tagged messages
  * -------------------------------------------------------------------------------- */
 
@@ -394,6 +422,9 @@ static const struct vbn_transport table = {
     .event_fd = rc_event_fd,
     .arm = rc_arm,
     .counters = rc_counters,
+    .half_create = rc_half_create,
+    .half_join = rc_half_join,
+    .half_destroy = rc_half_destroy,
 };
 
 const struct vbn_transport *vbn_rc_transport(void)

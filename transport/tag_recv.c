@@ -17,7 +17,7 @@ static int outcome(const struct vbn_tag_op *t, uint64_t len)
 /* The caller knows no endpoint that it has not asked for. */
 static vbn_peer_t *peer_of(vbn_endpoint_t *ep)
 {
-    return ep->addr_known ? (vbn_peer_t *)ep : NULL;
+    return ep->claimed ? (vbn_peer_t *)ep : NULL;
 }
 
 static void note_sender(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint64_t tag, uint64_t len)

@@ -24,6 +24,8 @@ libverbena_core_la_SOURCES = \
 	transport/error.c \
 	transport/error.h \
 	transport/flow.h \
+	transport/half.c \
+	transport/half.h \
 	transport/log.c \
 	transport/log.h \
 	transport/mem.c \
@@ -32,6 +34,8 @@ libverbena_core_la_SOURCES = \
 	transport/netif.h \
 	transport/options.c \
 	transport/options.h \
+	transport/path.c \
+	transport/path.h \
 	transport/pool.c \
 	transport/pool.h \
 	transport/progress.c \

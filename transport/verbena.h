@@ -17,7 +17,7 @@
  * told VBN_ERR_AGAIN must put its work off, waiting would be for ever. The log callback alone runs
  * with the lock held, and calls nothing here.
  *
- * Blocking. Only vbn_open() and vbn_close() block; both are bounded.
+ * Blocking. Only vbn_open(), vbn_close() and vbn_half_join() block; all are bounded.
  *
  * Errors. Functions return 0 or a negative enum vbn_status. A fault of the fabric never ends the
  * process: it ends an endpoint, and the error handler in the options says so once.
@@ -36,6 +36,7 @@ extern "C" {
 
 typedef struct vbn_context vbn_context_t;   /* one port of one device, opened */
 typedef struct vbn_endpoint vbn_endpoint_t; /* a peer */
+typedef struct vbn_half vbn_half_t;         /* half of a connection, see vbn_half_create() */
 typedef struct vbn_msg vbn_msg_t;           /* a message in registered memory */
 typedef struct vbn_mem vbn_mem_t;           /* a registered region */
 
@@ -270,6 +271,67 @@ bool vbn_endpoint_ready(vbn_endpoint_t *ep);
  * names it any more but those of its puts and gets.
  */
 void vbn_endpoint_close(vbn_endpoint_t *ep);
+
+/* --- connections without the connection manager --------------------------------------------- */
+
+/*
+ * Where rdma_cm is not there, not wanted, or too slow, a caller with a way of his own to exchange
+ * bytes makes connections of two halves:
+ *
+ *     vbn_half_create → (the two blobs are exchanged) → vbn_half_join, on both sides
+ *
+ * A half serves exactly one peer: who wants n peers makes n halves, and gives each peer the blob of
+ * another. Giving one blob to two peers cannot be noticed here: one of them will be lost to its
+ * side. What joins is an endpoint like any other, also for a vbn_endpoint_create() with that peer's
+ * address.
+ *
+ * Both sides must join. A message may be sent at once; the device repeats it until the peer has
+ * joined too, every 2.1 s (or up to four times that, as devices have it) and retry_count times: for
+ * 15 s by default. If that was not enough the connection has failed. So where joining may take
+ * longer on one side, join on all sides before one sends, and let all know (a barrier).
+ *
+ * Without rdma_cm no kernel tells of a peer's death: as soon as the peer has said anything it is
+ * asked once a second whether its queue pair lives, and is lost (VBN_ERR_PEER_LOST) when all tries
+ * have gone unanswered, 17 s by default. Before its first word it is only missed by who sends to
+ * it. The P_Key is the table's first, the service level and the traffic class are 0.
+ */
+
+/* Bytes that hold any half's blob. */
+#define VBN_HALF_MAX 256
+
+/*
+ * Makes half of a connection, ready to receive, and writes what exactly one peer needs for the
+ * other half to BUF of *LEN bytes: an opaque byte string without pointers, the same on every host.
+ * Sets *LEN to its length, also when it was too small (VBN_ERR_INVALID). On success *HALF is the
+ * caller's until vbn_half_join() succeeds, vbn_half_destroy() or vbn_close(). It holds a queue pair
+ * and receive buffers, as a connection does. VBN_ERR_DEVICE: an iWARP device, which cannot; a verbs
+ * call failed, or the receive buffers do not suffice. VBN_ERR_NO_ADDRESS: the port's GID table
+ * lacks the context's address. VBN_ERR_NO_MEMORY. VBN_ERR_CLOSED: after vbn_shutdown(). *ERR (may
+ * be NULL) tells. Any thread.
+ */
+int vbn_half_create(vbn_context_t *ctx, void *buf, size_t *len, vbn_half_t **half,
+                    struct vbn_error *err);
+
+/*
+ * Connects HALF to the peer's half whose blob is BLOB. On success HALF is gone and *EP is the
+ * peer's endpoint, connected, with USER as for vbn_endpoint_create(); what waited on it is sent. On
+ * an error HALF is as it was, and neither it nor an endpoint of that peer has changed (but see
+ * VBN_ERR_DEVICE): join with the right blob, or destroy it.
+ * VBN_ERR_INVALID: not a half's blob, or not all of it; this context's own; or the peer is
+ * connected already. VBN_ERR_VERSION: no wire version in common. VBN_ERR_REFUSED: another job's
+ * key, another eager_limit. VBN_ERR_AGAIN: the peer is being connected by its address, or an
+ * endpoint of it was closed and is not over yet; progress and try again. VBN_ERR_UNREACHABLE: the
+ * ports speak different protocols, or the device finds no way there. VBN_ERR_DEVICE: HALF's queue
+ * pair has failed, which only vbn_half_destroy() can mend. VBN_ERR_NO_MEMORY. VBN_ERR_CLOSED: after
+ * vbn_shutdown(). Otherwise what the peer's endpoint ended with: close it first. *ERR (may be NULL)
+ * tells. May block while the kernel asks for the peer's Ethernet address, about a second. Any
+ * thread.
+ */
+int vbn_half_join(vbn_half_t *half, const void *blob, size_t len, void *user, vbn_endpoint_t **ep,
+                  struct vbn_error *err);
+
+/* Ends a half that was not joined; a peer that has its blob finds nobody. Any thread. */
+void vbn_half_destroy(vbn_half_t *half);
 
 /* --- active messages ------------------------------------------------------------------------ */
 

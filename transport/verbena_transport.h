@@ -38,7 +38,13 @@ extern "C" {
  * together, the lower half when entries are added at the end. A host takes a plugin with the same
  * upper half whose `size` reaches the last entry that the host needs.
  */
-#define VBN_TRANSPORT_ABI 0x00010000u
+#define VBN_TRANSPORT_ABI 0x00010001u
+
+/* Entries that every transport has reach to here; whether it has a later one is asked for. */
+#define VBN_TRANSPORT_SIZE_MIN offsetof(struct vbn_transport, half_create)
+#define VBN_TRANSPORT_HAS(tr, entry)                                                               \
+    ((tr)->size >= offsetof(struct vbn_transport, entry) + sizeof((tr)->entry) &&                  \
+     (tr)->entry != NULL)
 
 /* A plugin's shared object exports one function of this name and type. Static storage. */
 #define VBN_TRANSPORT_SYMBOL "vbn_transport_plugin"
@@ -190,6 +196,17 @@ struct vbn_transport {
     int (*arm)(vbn_port_t *port, int *timeout_ms);
 
     void (*counters)(vbn_port_t *port, struct vbn_counters *counters);
+
+    /*
+     * From 1.1 on, and only where VBN_TRANSPORT_HAS() them (all three or none): connections made of
+     * two halves whose blobs the caller exchanges, without a connection manager. As
+     * vbn_half_create(), vbn_half_join() and vbn_half_destroy(); blobs fit into max_address bytes.
+     */
+    int (*half_create)(vbn_port_t *port, void *buf, size_t *len, vbn_half_t **half,
+                       struct vbn_error *err);
+    int (*half_join)(vbn_half_t *half, const void *blob, size_t len, void *user, vbn_peer_t **peer,
+                     struct vbn_error *err);
+    void (*half_destroy)(vbn_half_t *half);
 };
 
 /*

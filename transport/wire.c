@@ -143,6 +143,54 @@ uint8_t vbn_wire_version_common(uint8_t max_a, uint8_t min_a, uint8_t max_b, uin
     return max >= min ? max : 0;
 }
 
+void vbn_wire_half_write(void *buf, const struct vbn_wire_half *h)
+{
+    struct vbn_wire_half le = {
+        .magic = htole32(VBN_WIRE_HALF_MAGIC),
+        .link = h->link,
+        .mtu = h->mtu,
+        .read_in = h->read_in,
+        .read_out = h->read_out,
+        .qp_num = htole32(h->qp_num),
+        .psn = htole32(h->psn),
+        .lid = htole16(h->lid),
+    };
+
+    vbn_wire_hello_write(&le.hello, &h->hello);
+    memcpy(le.gid, h->gid, sizeof(le.gid));
+    memcpy(buf, &le, sizeof(le));
+}
+
+/* A queue pair of its own, on a port that can be named: by a unicast LID, or by a GID. */
+static bool half_leads_somewhere(const struct vbn_wire_half *h)
+{
+    static const uint8_t none[sizeof(h->gid)];
+    bool has_gid = memcmp(h->gid, none, sizeof(none)) != 0 && h->gid[0] != 0xff;
+    bool has_lid = h->link == VBN_LINK_INFINIBAND && h->lid != 0 && h->lid < 0xc000;
+
+    return h->qp_num > 1 && h->qp_num <= 0xffffff && h->psn <= 0xffffff && (has_gid || has_lid);
+}
+
+bool vbn_wire_half_read(const void *buf, size_t len, struct vbn_wire_half *h)
+{
+    const size_t at = offsetof(struct vbn_wire_half, hello);
+
+    if (!buf || len < sizeof(*h))
+        return false;
+    memcpy(h, buf, sizeof(*h));
+    h->magic = le32toh(h->magic);
+    h->qp_num = le32toh(h->qp_num);
+    h->psn = le32toh(h->psn);
+    h->lid = le16toh(h->lid);
+    if (h->magic != VBN_WIRE_HALF_MAGIC ||
+        !vbn_wire_hello_read((const char *)buf + at, sizeof(h->hello), &h->hello))
+        return false;
+    if (h->hello.version_min > VBN_WIRE_VERSION)
+        return true;
+    return h->link >= VBN_LINK_INFINIBAND && h->link <= VBN_LINK_ROCE_V2 && h->mtu >= 1 &&
+           h->mtu <= 5 && half_leads_somewhere(h);
+}
+
 size_t vbn_wire_address_len(const struct vbn_wire_address *a)
 {
     return offsetof(struct vbn_wire_address, addrs) + a->count * sizeof(a->addrs[0]);

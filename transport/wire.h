@@ -222,6 +222,33 @@ size_t vbn_wire_address_len(const struct vbn_wire_address *a);
 void vbn_wire_address_write(void *buf, const struct vbn_wire_address *a);
 bool vbn_wire_address_read(const void *buf, size_t len, struct vbn_wire_address *a);
 
+/* --- halves of connections made without the connection manager ---------------------------------
+ */
+
+#define VBN_WIRE_HALF_MAGIC 0x484e4256u /* "VBNH" in memory */
+
+enum vbn_wire_link { VBN_LINK_INFINIBAND = 1, VBN_LINK_ROCE_V1 = 2, VBN_LINK_ROCE_V2 = 3 };
+
+/* What vbn_half_create() hands out: a hello to nobody yet, and where the queue pair is. */
+struct vbn_wire_half {
+    uint32_t magic;
+    uint8_t link;              /* enum vbn_wire_link: two that differ cannot talk */
+    uint8_t mtu;               /* code: 1 is 256 bytes, 5 is 4096 */
+    uint8_t read_in, read_out; /* RDMA reads at once: answered, asked */
+    struct vbn_wire_hello hello;
+    uint32_t qp_num; /* 24 bits */
+    uint32_t psn;    /* of its first packet, 24 bits */
+    uint16_t lid;    /* 0: reach it by the GID */
+    uint8_t reserved[6];
+    uint8_t gid[16]; /* network order */
+};
+_Static_assert(sizeof(struct vbn_wire_half) == 96, "blob of half a connection");
+
+void vbn_wire_half_write(void *buf, const struct vbn_wire_half *h);
+
+/* As the others: of a version that we do not speak only the hello's range is known to be right. */
+bool vbn_wire_half_read(const void *buf, size_t len, struct vbn_wire_half *h);
+
 /* --- limits that both sides rely on ----------------------------------------------------------- */
 
 #define VBN_WINDOW_MIN   4     /* credits: one is kept for acknowledgements */

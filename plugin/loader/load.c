@@ -9,13 +9,13 @@
 #define ABI_MAJOR(abi) ((unsigned)(abi) >> 16)
 #define ABI_MINOR(abi) ((unsigned)(abi)&0xffffu)
 
-/* No entry after `help` may be empty: hosts call them without asking. */
+/* No entry that every transport has may be empty: hosts call them without asking. */
 static bool is_complete(const struct vbn_transport *tr)
 {
     const char *entries = (const char *)tr;
     void (*entry)(void);
 
-    for (size_t at = offsetof(struct vbn_transport, params); at < sizeof(*tr);
+    for (size_t at = offsetof(struct vbn_transport, params); at < VBN_TRANSPORT_SIZE_MIN;
          at += sizeof(entry)) {
         memcpy(&entry, entries + at, sizeof(entry));
         if (!entry)
@@ -35,13 +35,13 @@ static int judge(const struct candidate *candidate, const struct vbn_transport *
                         "%u.%u; install the two from one release",
                         candidate->path, ABI_MAJOR(tr->abi), ABI_MINOR(tr->abi),
                         ABI_MAJOR(VBN_TRANSPORT_ABI), ABI_MINOR(VBN_TRANSPORT_ABI));
-    if (tr->size < sizeof(*tr))
+    if (tr->size < VBN_TRANSPORT_SIZE_MIN)
         return vbn_fail(
             err, VBN_ERR_NO_DEVICE,
             "%s has a table of %u bytes (version %u.%u), this program needs %zu (%u.%u); "
             "install a newer one",
-            candidate->path, tr->size, ABI_MAJOR(tr->abi), ABI_MINOR(tr->abi), sizeof(*tr),
-            ABI_MAJOR(VBN_TRANSPORT_ABI), ABI_MINOR(VBN_TRANSPORT_ABI));
+            candidate->path, tr->size, ABI_MAJOR(tr->abi), ABI_MINOR(tr->abi),
+            VBN_TRANSPORT_SIZE_MIN, ABI_MAJOR(VBN_TRANSPORT_ABI), ABI_MINOR(VBN_TRANSPORT_ABI));
     if (!tr->name || strcmp(tr->name, candidate->name) != 0)
         return vbn_fail(err, VBN_ERR_NO_DEVICE,
                         "%s calls its transport \"%s\"; its file must be named after it",

@@ -138,7 +138,9 @@ static void fill(struct vbn_transport *table)
          at += sizeof(entry))
         memcpy((char *)table + at, &entry, sizeof(entry));
     table->abi = is("older") ? 0x00000007u : is("newer") ? 0x00030002u : VBN_TRANSPORT_ABI;
-    table->size = is("small") ? sizeof(*table) - sizeof(void *) : sizeof(*table);
+    table->size = is("small")   ? VBN_TRANSPORT_SIZE_MIN - sizeof(void *)
+                  : is("first") ? VBN_TRANSPORT_SIZE_MIN
+                                : sizeof(*table);
     table->name = is("misnamed") ? "other" : name;
     table->version = "1.2.3";
     table->help = "A fake.";
@@ -152,6 +154,8 @@ static void fill(struct vbn_transport *table)
     table->wait = fake_wait;
     if (is("holes"))
         table->probe = NULL;
+    if (is("plain"))
+        table->half_join = NULL;
 }
 
 static struct vbn_transport tr;

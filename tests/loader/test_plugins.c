@@ -81,7 +81,7 @@ static void older_table(void **state)
     (void)state;
     put_plugin("older");
     assert_unusable("older",
-                    "was built for version 0.7 of the transport table, this program for 1.0");
+                    "was built for version 0.7 of the transport table, this program for 1.1");
 }
 
 static void newer_table(void **state)
@@ -104,6 +104,30 @@ static void table_with_holes(void **state)
     (void)state;
     put_plugin("holes");
     assert_unusable("holes", "leaves entries of its table empty");
+}
+
+static void assert_without_halves(const char *name)
+{
+    char line[64];
+
+    put_plugin(name);
+    snprintf(line, sizeof(line), "--mca transport %s", name);
+    created(line);
+    assert_int_equal(vbn_loader_open(loader, &base, &tr, &port, &err), VBN_OK);
+    assert_string_equal(tr->name, name);
+    assert_false(VBN_TRANSPORT_HAS(tr, half_join));
+    assert_true(VBN_TRANSPORT_HAS(tr, counters));
+    tr->close(port);
+}
+
+/* What was built before the entries that may be missing, and what leaves them empty. */
+static void tables_without_halves_are_taken(void **state)
+{
+    (void)state;
+    assert_without_halves("first");
+    rig_teardown(NULL);
+    setup(NULL);
+    assert_without_halves("plain");
 }
 
 static void table_of_another_name(void **state)
@@ -267,6 +291,7 @@ int main(void)
         TEST(newer_table),
         TEST(small_table),
         TEST(table_with_holes),
+        TEST(tables_without_halves_are_taken),
         TEST(table_of_another_name),
         TEST(no_table),
         TEST(no_symbol),

@@ -205,6 +205,27 @@ int ibv_query_gid(struct ibv_context *ibv, uint8_t port_num, int index, union ib
     return 0;
 }
 
+/* What ibv_query_gid_ex() calls. */
+int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port_num, uint32_t index,
+                      struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
+{
+    static const union ibv_gid none;
+    struct sim_context *context = sim_context_of(ibv);
+    bool is_ib = context->node->attr.transport == FABRIC_INFINIBAND;
+    if (!sim_obj_check(&context->obj, SIM_CONTEXT, "ibv_query_gid_ex") || port_num != SIM_PORT ||
+        index >= GID_TABLE_LEN || flags || entry_size != sizeof(*entry))
+        return EINVAL;
+    if (sim_fails(FABRIC_FAIL_VERBS, "ibv_query_gid_ex"))
+        return EIO;
+    *entry = (struct ibv_gid_entry){
+        .gid_index = index,
+        .port_num = port_num,
+        .gid_type = is_ib ? IBV_GID_TYPE_IB : IBV_GID_TYPE_ROCE_V2,
+    };
+    sim_node_gid(context->node, (int)index, &entry->gid);
+    return memcmp(&entry->gid, &none, sizeof(none)) ? 0 : ENODATA;
+}
+
 int ibv_query_pkey(struct ibv_context *ibv, uint8_t port_num, int index, __be16 *pkey)
 {
     (void)ibv;

@@ -7,6 +7,7 @@
 
 const struct vbn_transport *tr;
 struct end a, b;
+bool ends_by_halves;
 
 static void take_error(void *arg, vbn_peer_t *peer, int status, const char *reason)
 {
@@ -50,28 +51,72 @@ static void introduce(struct end *from, struct end *to)
         fail_msg("%s", err.text);
 }
 
-static int open_both(bool multithreaded, bool one_way)
+vbn_half_t *half_of(const struct end *end, void *blob, size_t *len)
+{
+    vbn_half_t *half = NULL;
+    struct vbn_error err;
+
+    *len = end->attr.max_address;
+    assert_true(*len <= BLOB_MAX);
+    if (tr->half_create(end->port, blob, len, &half, &err) != VBN_OK)
+        fail_msg("%s", err.text);
+    assert_non_null(half);
+    return half;
+}
+
+void ends_join(void)
+{
+    unsigned char of_a[BLOB_MAX], of_b[BLOB_MAX];
+    size_t len_a, len_b;
+    vbn_half_t *half_a = half_of(&a, of_a, &len_a), *half_b = half_of(&b, of_b, &len_b);
+    struct vbn_error err;
+
+    if (tr->half_join(half_a, of_b, len_b, &a, &a.peer, &err) != VBN_OK ||
+        tr->half_join(half_b, of_a, len_a, &b, &b.peer, &err) != VBN_OK)
+        fail_msg("%s", err.text);
+}
+
+static int open_both(bool multithreaded)
 {
     if (world_begin() != 0)
         return -1;
     open_end(&a, RANK_A, multithreaded);
     open_end(&b, RANK_B, multithreaded);
-    introduce(&a, &b);
-    if (!one_way)
-        introduce(&b, &a);
     return 0;
+}
+
+static void acquaint(void)
+{
+    if (ends_by_halves) {
+        ends_join();
+        return;
+    }
+    introduce(&a, &b);
+    introduce(&b, &a);
 }
 
 int ends_open(void **state)
 {
     (void)state;
-    return open_both(false, false);
+    if (open_both(false) != 0)
+        return -1;
+    acquaint();
+    return 0;
 }
 
 int ends_open_multithreaded(void **state)
 {
     (void)state;
-    return open_both(true, false);
+    if (open_both(true) != 0)
+        return -1;
+    acquaint();
+    return 0;
+}
+
+int ends_open_strangers(void **state)
+{
+    (void)state;
+    return open_both(false);
 }
 
 void end_close(struct end *end)
@@ -84,7 +129,10 @@ void end_close(struct end *end)
 int ends_open_one_way(void **state)
 {
     (void)state;
-    return open_both(false, true);
+    if (open_both(false) != 0)
+        return -1;
+    introduce(&a, &b);
+    return 0;
 }
 
 /* In good order: each side goes on until both have nothing left. */

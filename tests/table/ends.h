@@ -29,11 +29,21 @@ extern struct end a, b;
 #define RANK_A 5
 #define RANK_B 1000000
 
+/* The ends connect by halves instead of addresses, where they know each other from the start. */
+extern bool ends_by_halves;
+
 int ends_open(void **state);
 int ends_open_multithreaded(void **state);
 /* Only a knows the other one. */
 int ends_open_one_way(void **state);
 int ends_close(void **state);
+/* Two ports that do not know each other. */
+int ends_open_strangers(void **state);
+/* Connects them by halves. */
+void ends_join(void);
+/* Makes half of a connection; its blob of *LEN bytes, at most BLOB_MAX, goes to BLOB. */
+enum { BLOB_MAX = 4096 };
+vbn_half_t *half_of(const struct end *end, void *blob, size_t *len);
 /* Closes one of them early. */
 void end_close(struct end *end);
 
@@ -56,6 +66,8 @@ void assert_filled(const void *buf, size_t len, unsigned seed);
 void *allocate(size_t len);
 
 extern const struct CMUnitTest tag_tests[], rma_tests[], event_tests[], misuse_tests[];
+extern const struct CMUnitTest half_tests[];
+extern const size_t half_test_count;
 extern const struct CMUnitTest timed_tests[];
 extern const size_t tag_test_count, rma_test_count, event_test_count, misuse_test_count;
 extern const size_t timed_test_count;

@@ -5,6 +5,7 @@ TABLE_TEST = \
 	tests/table/ends.c \
 	tests/table/ends.h \
 	tests/table/event.c \
+	tests/table/half.c \
 	tests/table/misuse.c \
 	tests/table/rma.c \
 	tests/table/tag.c \
@@ -21,7 +22,7 @@ tests_table_test_table_LDFLAGS = $(AM_LDFLAGS) -no-install
 
 # The transport rc on the simulated fabric.
 check_PROGRAMS += tests/table/test_sim
-TESTS += tests/table/test_sim
+TESTS += tests/table/test_sim tests/table/test_sim_halves
 tests_table_test_sim_SOURCES = $(TABLE_TEST) tests/table/world_sim.c
 tests_table_test_sim_LDADD = libverbena_core.la tests/sim/libfabric_sim.la $(CMOCKA_LIBS) -lpthread
 
@@ -30,5 +31,6 @@ TESTS += tests/table/test_ucx tests/table/test_ucx_tcp
 endif
 endif
 
+dist_check_SCRIPTS += tests/table/test_sim_halves
 # By hand and by ./check, where an RDMA device is: tests/rxe/run -- tests/table/test_rc
 dist_check_SCRIPTS += tests/table/test_rc tests/table/test_ucx tests/table/test_ucx_tcp

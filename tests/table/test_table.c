@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the transport table promises, asked of the transport of the world that this is linked with.
- * An argument, if there is one, is a pattern of the tests' names to run.
+ *
+ *     test_table [--halves] [PATTERN]
+ *
+ * PATTERN: of the tests' names to run. With --halves the ends connect by exchanging halves.
  */
 #include "ends.h"
 
@@ -21,12 +24,14 @@ int main(int argc, char **argv)
 
     if (argc > 2 && !strcmp(argv[1], "--child"))
         return world_child(argv + 2);
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
+    ends_by_halves = argc > 1 && !strcmp(argv[1], "--halves");
+    if (argc > 1 + ends_by_halves)
+        cmocka_set_test_filter(argv[1 + ends_by_halves]);
     add(misuse_tests, misuse_test_count);
     add(tag_tests, tag_test_count);
     add(rma_tests, rma_test_count);
     add(event_tests, event_test_count);
+    add(half_tests, half_test_count);
     if (world_has_time())
         add(timed_tests, timed_test_count);
     add(own, own_count);

@@ -21,6 +21,7 @@ enum fake_call {
     FAKE_OPEN_DEVICE,
     FAKE_QUERY_DEVICE,
     FAKE_QUERY_PORT,
+    FAKE_QUERY_GID,
     FAKE_ALLOC_PD,
     FAKE_REG_MR,
     FAKE_COMP_CHANNEL,
@@ -61,14 +62,16 @@ int fake_live(void);
 /* --- the host --------------------------------------------------------------------------------- */
 
 #define FAKE_PORTS 2
+#define FAKE_GIDS  4
 
 struct fake_device {
     struct ibv_device device;
     struct ibv_device_attr attr;
     struct ibv_port_attr port[FAKE_PORTS];
-    uint32_t max_inline; /* more makes ibv_create_qp() fail */
-    uint32_t max_srq;    /* the same of ibv_create_srq(), whatever attr claims */
-    size_t max_mr_len;   /* bytes registered at once, 0: any */
+    struct ibv_gid_entry gid[FAKE_GIDS]; /* of any port; zeros: an empty entry */
+    uint32_t max_inline;                 /* more makes ibv_create_qp() fail */
+    uint32_t max_srq;                    /* the same of ibv_create_srq(), whatever attr claims */
+    size_t max_mr_len;                   /* bytes registered at once, 0: any */
 };
 
 /* A working device of one active port, to be changed as the test likes. */

@@ -256,6 +256,20 @@ int ibv_query_port(struct ibv_context *verbs, uint8_t port, struct _compat_ibv_p
     return fake_error(FAKE_QUERY_PORT);
 }
 
+int _ibv_query_gid_ex(struct ibv_context *verbs, uint32_t port, uint32_t index,
+                      struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
+{
+    static const union ibv_gid none;
+    int error = fake_error(FAKE_QUERY_GID);
+
+    (void)port, (void)flags;
+    if (error || index >= FAKE_GIDS || entry_size != sizeof(*entry))
+        return error ? error : EINVAL;
+    *entry = device_of(verbs)->gid[index];
+    entry->gid_index = index;
+    return memcmp(&entry->gid, &none, sizeof(none)) ? 0 : ENODATA;
+}
+
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *verbs)
 {
     struct ibv_pd *pd;

@@ -2,6 +2,8 @@
 /* The state table of a connection, every state by every event; what the moves do; the end. */
 #include "lone.h"
 
+#include "half.h"
+
 #include <errno.h>
 
 static vbn_context_t *ctx;
@@ -22,18 +24,19 @@ static int teardown(void **state)
 /* --- the table -------------------------------------------------------------------------------- */
 
 /*
- * One letter for each state: N A R C P(accepting) E D(isconnecting) W(draining) L X(dead).
+ * One letter for each state: N A R C P(accepting) H(alf) E D(isconnecting) W(draining) L X(dead).
  * '.': nothing changes. '!': cannot come; where it does all the same, it counts as an error.
- * Events: CONNECT ACCEPT | ADDR_OK ROUTE_OK ANSWER ESTABLISHED | REJECTED CM_ERROR GONE QP_ERROR |
- * CLOSE DRAINED TIMEOUT
+ * Events: CONNECT ACCEPT PREPARE JOIN | ADDR_OK ROUTE_OK ANSWER ESTABLISHED | REJECTED CM_ERROR
+ * GONE QP_ERROR | CLOSE DRAINED TIMEOUT
  */
-static const char letters[] = "NARCPEDWLX";
+static const char letters[] = "NARCPHEDWLX";
 static const char *const moves[VBN_CONN_STATES] = {
-    [VBN_CONN_NEW] = "AP!!!!!!!!!X!!",           [VBN_CONN_ADDR] = "!!R!!!X!XXXX!X",
-    [VBN_CONN_ROUTE] = "!!.C!!X!XXXX!X",         [VBN_CONN_CONNECTING] = "!!..EEW!WWWW!W",
-    [VBN_CONN_ACCEPTING] = "!!!!!EW.WWWW!W",     [VBN_CONN_ESTABLISHED] = "!!....D.DWDD!.",
-    [VBN_CONN_DISCONNECTING] = "!!.......W..LX", [VBN_CONN_DRAINING] = "!!..........XX",
-    [VBN_CONN_LEAVING] = "!!.......X..!X",       [VBN_CONN_DEAD] = "!!..........!.",
+    [VBN_CONN_NEW] = "APH!!!!!!!!!!X!!",         [VBN_CONN_ADDR] = "!!!!R!!!X!XXXX!X",
+    [VBN_CONN_ROUTE] = "!!!!.C!!X!XXXX!X",       [VBN_CONN_CONNECTING] = "!!!!..EEW!WWWW!W",
+    [VBN_CONN_ACCEPTING] = "!!!!!!!EW.WWWW!W",   [VBN_CONN_HALF] = "!!!E!!!!!!W!WW!!",
+    [VBN_CONN_ESTABLISHED] = "!!!!....D.DWDD!.", [VBN_CONN_DISCONNECTING] = "!!!!.......W..LX",
+    [VBN_CONN_DRAINING] = "!!!!..........XX",    [VBN_CONN_LEAVING] = "!!!!.......X..!X",
+    [VBN_CONN_DEAD] = "!!!!..........!.",
 };
 
 /* Receives of its own that nobody flushes keep a connection from being drained. */
@@ -49,9 +52,27 @@ static void close_conn(struct vbn_conn *conn)
     vbn_conn_event(conn, VBN_EV_CLOSE);
 }
 
+/* Half of a connection, and what joining does before the event. */
+static struct vbn_conn *half_conn(void)
+{
+    char blob[VBN_HALF_MAX];
+    size_t len = sizeof(blob);
+    struct vbn_conn *conn;
+    vbn_half_t *half;
+
+    assert_int_equal(vbn_half_create(ctx, blob, &len, &half, NULL), VBN_OK);
+    conn = half->conn;
+    conn->ep->conn_count--;
+    conn->ep = lone_peer(ctx, 7);
+    conn->ep->conn_count++;
+    conn->ep->attempt = conn;
+    return conn;
+}
+
 static struct vbn_conn *in_state(enum vbn_conn_state state, enum vbn_conn_event event)
 {
     struct vbn_wire_hello hello = lone_hello(ctx, 7);
+    static struct vbn_half half;
     struct rdma_cm_id *id = NULL;
     struct vbn_conn *conn;
 
@@ -67,7 +88,11 @@ static struct vbn_conn *in_state(enum vbn_conn_state state, enum vbn_conn_event 
         conn = vbn_conn_create(lone_peer(ctx, 7), id);
         conn->dst.in = (struct sockaddr_in){.sin_family = AF_INET};
         conn->ep->attempt = conn;
+        conn->half = &half;
+        half.conn = conn;
         return conn;
+    case VBN_CONN_HALF:
+        return half_conn();
     case VBN_CONN_ADDR:
     case VBN_CONN_ROUTE:
     case VBN_CONN_CONNECTING:
@@ -109,7 +134,7 @@ static uint32_t in_progress(void)
     uint32_t n = 0;
 
     TAILQ_FOREACH(conn, &ctx->conns, entry)
-    n += conn->state < VBN_CONN_ESTABLISHED;
+    n += conn->state < VBN_CONN_HALF;
     return n;
 }
 
