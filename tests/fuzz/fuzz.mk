@@ -9,7 +9,7 @@
 # What they find goes on in fuzz/corpus. A crash prints the file and the command that repeat it.
 
 if HAVE_CMOCKA
-FUZZ_TESTS = tests/fuzz/fuzz_address tests/fuzz/fuzz_cm tests/fuzz/fuzz_options \
+FUZZ_TESTS = tests/fuzz/fuzz_address tests/fuzz/fuzz_cm tests/fuzz/fuzz_half tests/fuzz/fuzz_options \
 	tests/fuzz/fuzz_rx tests/fuzz/fuzz_wire
 check_PROGRAMS += $(FUZZ_TESTS)
 if FUZZERS
@@ -30,6 +30,8 @@ tests_fuzz_fuzz_address_SOURCES = tests/fuzz/fuzz_address.c $(FUZZ_COMMON) $(UNI
 tests_fuzz_fuzz_address_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_cm_SOURCES = tests/fuzz/fuzz_cm.c $(FUZZ_COMMON) $(UNIT_COMMON)
 tests_fuzz_fuzz_cm_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_half_SOURCES = tests/fuzz/fuzz_half.c $(FUZZ_COMMON) $(UNIT_COMMON)
+tests_fuzz_fuzz_half_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_options_SOURCES = tests/fuzz/fuzz_options.c $(FUZZ_COMMON) $(UNIT_COMMON)
 tests_fuzz_fuzz_options_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_rx_SOURCES = tests/fuzz/fuzz_rx.c $(FUZZ_COMMON) $(UNIT_COMMON)

@@ -72,6 +72,25 @@ static void address(const uint8_t *bytes, size_t len)
     fuzz_check(memcmp(first, second, used) == 0, "an address written as it was read");
 }
 
+static void half(const uint8_t *bytes, size_t len)
+{
+    uint8_t first[sizeof(struct vbn_wire_half)], second[sizeof(struct vbn_wire_half)];
+    struct vbn_wire_half h, again;
+
+    if (!vbn_wire_half_read(bytes, len, &h))
+        return;
+    fuzz_check(h.hello.version_min <= h.hello.version, "the versions of a half");
+    vbn_wire_half_write(first, &h);
+    fuzz_check(vbn_wire_half_read(first, sizeof(first), &again), "a half reads again");
+    vbn_wire_half_write(second, &again);
+    fuzz_check(memcmp(first, second, sizeof(first)) == 0, "a half written as it was read");
+    if (h.hello.version_min > VBN_WIRE_VERSION)
+        return;
+    fuzz_check(h.qp_num > 1 && h.qp_num >> 24 == 0 && h.psn >> 24 == 0, "24 bits each");
+    fuzz_check(h.mtu >= 1 && h.mtu <= 5, "the MTU of a half");
+    fuzz_check(h.link >= VBN_LINK_INFINIBAND && h.link <= VBN_LINK_ROCE_V2, "the link of a half");
+}
+
 static void versions(const uint8_t *bytes, size_t len)
 {
     uint8_t common;
@@ -124,8 +143,8 @@ static void answer(const uint8_t *bytes, size_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static void (*const reader[])(const uint8_t *, size_t) = {header,   hello, refusal, address,
-                                                              versions, tag,   offer,   answer};
+    static void (*const reader[])(const uint8_t *, size_t) = {
+        header, hello, refusal, address, versions, tag, offer, answer, half};
 
     if (size)
         reader[data[0] % (sizeof(reader) / sizeof(reader[0]))](data + 1, size - 1);

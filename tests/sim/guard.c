@@ -118,8 +118,20 @@ static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv
     return left(fabric_ops.post_srq_recv(srq, wr, bad));
 }
 
+static int (*fabric_query_port)(struct ibv_context *verbs, uint8_t port, struct ibv_port_attr *attr,
+                                size_t len);
+
+static int query_port(struct ibv_context *verbs, uint8_t port, struct ibv_port_attr *attr,
+                      size_t len)
+{
+    enter();
+    return left(fabric_query_port(verbs, port, attr, len));
+}
+
 void guard_verbs(struct ibv_context *verbs)
 {
+    fabric_query_port = verbs_get_ctx(verbs)->query_port;
+    verbs_get_ctx(verbs)->query_port = query_port;
     fabric_ops = verbs->ops; /* the same of every device */
     verbs->ops.poll_cq = poll_cq;
     verbs->ops.post_send = post_send;
@@ -147,8 +159,19 @@ int __real_ibv_dereg_mr(struct ibv_mr *mr);
 int __wrap_ibv_dereg_mr(struct ibv_mr *mr);
 int __real_ibv_get_async_event(struct ibv_context *verbs, struct ibv_async_event *event);
 int __wrap_ibv_get_async_event(struct ibv_context *verbs, struct ibv_async_event *event);
+int __real__ibv_query_gid_ex(struct ibv_context *verbs, uint32_t port, uint32_t index,
+                             struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size);
+int __wrap__ibv_query_gid_ex(struct ibv_context *verbs, uint32_t port, uint32_t index,
+                             struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size);
 void __real_ibv_ack_async_event(struct ibv_async_event *event);
 void __wrap_ibv_ack_async_event(struct ibv_async_event *event);
+
+int __wrap__ibv_query_gid_ex(struct ibv_context *verbs, uint32_t port, uint32_t index,
+                             struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
+{
+    enter();
+    return left(__real__ibv_query_gid_ex(verbs, port, index, entry, flags, entry_size));
+}
 
 struct ibv_cq *__wrap_ibv_create_cq(struct ibv_context *verbs, int entries, void *arg,
                                     struct ibv_comp_channel *channel, int vector)

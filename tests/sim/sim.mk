@@ -39,7 +39,7 @@ SIM_WRAP = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=posix_memalign 
 # Link flags of programs with several threads (guard.c).
 GUARD_WRAP = -Wl,--wrap=ibv_create_cq,--wrap=ibv_create_qp,--wrap=ibv_destroy_qp \
 	-Wl,--wrap=ibv_modify_qp,--wrap=ibv_reg_mr_iova2,--wrap=ibv_dereg_mr \
-	-Wl,--wrap=ibv_get_async_event,--wrap=ibv_ack_async_event \
+	-Wl,--wrap=_ibv_query_gid_ex -Wl,--wrap=ibv_get_async_event,--wrap=ibv_ack_async_event \
 	-Wl,--wrap=rdma_create_id,--wrap=rdma_destroy_id,--wrap=rdma_resolve_addr \
 	-Wl,--wrap=rdma_resolve_route,--wrap=rdma_init_qp_attr,--wrap=rdma_connect \
 	-Wl,--wrap=rdma_accept,--wrap=rdma_establish,--wrap=rdma_reject,--wrap=rdma_disconnect \

@@ -573,12 +573,99 @@ static void while_queue_pairs_fail(void **state)
     come_and_go(&config);
 }
 
+/* --- halves ----------------------------------------------------------------------------------- */
+
+/* One of each is made for nobody, one to be joined. */
+static vbn_half_t *make_half(struct process *p, void *blob, size_t *len)
+{
+    vbn_half_t *half = NULL, *vain;
+    struct vbn_error err;
+
+    guard_enter_rank(p->rank);
+    *len = VBN_HALF_MAX;
+    if (vbn_half_create(p->ctx, blob, len, &vain, &err))
+        fault("a half: %s", err.text);
+    else
+        vbn_half_destroy(vain);
+    if (vbn_half_create(p->ctx, blob, len, &half, &err))
+        fault("a half: %s", err.text);
+    return half;
+}
+
+static vbn_endpoint_t *join_half(struct process *p, struct process *peer, vbn_half_t *half,
+                                 const void *blob, size_t len)
+{
+    time_t since = time(NULL);
+    vbn_endpoint_t *ep = NULL;
+    struct vbn_error err;
+    int rc;
+
+    guard_enter_rank(p->rank);
+    while ((rc = vbn_half_join(half, blob, len, peer, &ep, &err)) == VBN_ERR_AGAIN &&
+           patient(since))
+        sched_yield();
+    if (rc)
+        fault("joining: %s", err.text);
+    return ep;
+}
+
+static void say_and_close(struct process *p, vbn_endpoint_t *ep, uint64_t round)
+{
+    struct lane_msg m = {(uint64_t)p->number, 0, round};
+    struct iovec iov = {&m, sizeof(m)};
+    int rc;
+
+    guard_enter_rank(p->rank);
+    rc = vbn_am_send(ep, ID_LIFE, &iov, 1);
+    if (rc && !is_ending(rc) && rc != VBN_ERR_AGAIN)
+        fault("sending: %s", vbn_status_str(rc));
+    vbn_endpoint_close(ep);
+}
+
+/* Of both processes of a pair, which a thread of each could do as well. */
+static void join_and_part(struct worker *w)
+{
+    struct process *p[2] = {w->p, &process[w->number]};
+
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        unsigned char blob[2][VBN_HALF_MAX];
+        vbn_endpoint_t *ep[2] = {NULL, NULL};
+        vbn_half_t *half[2];
+        size_t len[2];
+
+        for (int i = 0; i < 2; i++)
+            half[i] = make_half(p[i], blob[i], &len[i]);
+        for (int i = 0; i < 2 && half[0] && half[1]; i++)
+            ep[i] = join_half(p[i], p[1 - i], half[i], blob[1 - i], len[1 - i]);
+        for (int i = 0; i < 2 && ep[0] && ep[1]; i++)
+            say_and_close(p[i], ep[i], round);
+    }
+}
+
+static void halves_come_and_go(void **state)
+{
+    (void)state;
+    open_processes(PROCESSES_MAX, NULL);
+    helpers = workers;
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < i; k++)
+            start(&process[i], k, join_and_part);
+    join(helpers, workers);
+    shut_all();
+    stop_threads();
+    assert_true(lives > 0);
+    for (int i = 0; i < count; i++)
+        assert_int_equal(process[i].failures, 0);
+    close_processes();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_calls_at_once),
         cmocka_unit_test(endpoints_come_and_go),
         cmocka_unit_test(while_queue_pairs_fail),
+        cmocka_unit_test(halves_come_and_go),
     };
 
     return cmocka_run_group_tests_name("threads", tests, NULL, NULL);

@@ -320,6 +320,152 @@ static void hello_random(void **state)
 
 /* --- private data of rejections --------------------------------------------------------------- */
 
+/* --- halves of connections -------------------------------------------------------------------- */
+
+static struct vbn_wire_half good_half(void)
+{
+    struct vbn_wire_half h = {
+        .link = VBN_LINK_INFINIBAND,
+        .mtu = 3,
+        .read_in = 16,
+        .read_out = 8,
+        .hello = good_hello,
+        .qp_num = 0x123456,
+        .psn = 0xabcdef,
+        .lid = 0x1122,
+        .gid = {0xfe, 0x80, [15] = 9},
+    };
+
+    h.hello.dst_uid = 0;
+    return h;
+}
+
+static void half_layout(void **state)
+{
+    struct vbn_wire_half h = good_half(), again;
+    unsigned char bytes[96];
+
+    (void)state;
+    vbn_wire_half_write(bytes, &h);
+    assert_memory_equal(bytes, "VBNH", 4);
+    assert_int_equal(bytes[4], 1);
+    assert_int_equal(bytes[5], 3);
+    assert_int_equal(bytes[6], 16);
+    assert_int_equal(bytes[7], 8);
+    assert_memory_equal(bytes + 8, "VBN1", 4); /* as in private data */
+    assert_int_equal(bytes[8 + 24], 0x08);
+    assert_int_equal(bytes[64], 0x56);
+    assert_int_equal(bytes[68], 0xef);
+    assert_int_equal(bytes[72], 0x22);
+    assert_memory_equal(bytes + 80, h.gid, 16);
+    assert_true(vbn_wire_half_read(bytes, sizeof(bytes), &again));
+    assert_int_equal(again.magic, VBN_WIRE_HALF_MAGIC);
+    assert_int_equal(again.hello.magic, VBN_WIRE_MAGIC);
+    again.magic = again.hello.magic = 0;
+    assert_memory_equal(&again, &h, sizeof(h));
+}
+
+static bool half_reads(struct vbn_wire_half h)
+{
+    unsigned char bytes[96];
+
+    vbn_wire_half_write(bytes, &h);
+    return vbn_wire_half_read(bytes, sizeof(bytes), &h);
+}
+
+#define HALF_WITH(field, value)                                                                    \
+    half_reads(({                                                                                  \
+        struct vbn_wire_half h_ = good_half();                                                     \
+        h_.field = (value);                                                                        \
+        h_;                                                                                        \
+    }))
+
+static void half_fields_bad(void **state)
+{
+    unsigned char bytes[96];
+    struct vbn_wire_half h = good_half();
+
+    (void)state;
+    for (int i = 0; i < 12; i++) {
+        vbn_wire_half_write(bytes, &h);
+        if (i >= 4 && i < 8)
+            continue;
+        bytes[i] ^= 1; /* either magic */
+        assert_false(vbn_wire_half_read(bytes, sizeof(bytes), &(struct vbn_wire_half){0}));
+    }
+    assert_false(HALF_WITH(link, 0));
+    assert_false(HALF_WITH(link, VBN_LINK_ROCE_V2 + 1));
+    assert_false(HALF_WITH(mtu, 0));
+    assert_false(HALF_WITH(mtu, 6));
+    assert_true(HALF_WITH(mtu, 5));
+    assert_false(HALF_WITH(qp_num, 0));
+    assert_false(HALF_WITH(qp_num, 1)); /* the general services' */
+    assert_true(HALF_WITH(qp_num, 0xffffff));
+    assert_false(HALF_WITH(qp_num, 0x1000000));
+    assert_true(HALF_WITH(psn, 0));
+    assert_false(HALF_WITH(psn, 0x1000000));
+    assert_false(HALF_WITH(hello.src_uid, 0));
+    assert_false(HALF_WITH(hello.credits, 0));
+    assert_true(HALF_WITH(read_in, 0));
+}
+
+/* On InfiniBand a LID or a GID, on Ethernet a GID: and none that many ports share. */
+static void half_names_a_port(void **state)
+{
+    struct vbn_wire_half h = good_half();
+
+    (void)state;
+    h.lid = 0;
+    assert_true(half_reads(h));
+    h.link = VBN_LINK_ROCE_V2;
+    assert_true(half_reads(h));
+    h.gid[0] = 0xff; /* a multicast group */
+    assert_false(half_reads(h));
+    memset(h.gid, 0, sizeof(h.gid));
+    assert_false(half_reads(h));
+    h.lid = 5;
+    assert_false(half_reads(h));
+    h.link = VBN_LINK_INFINIBAND;
+    assert_true(half_reads(h));
+    h.lid = 0xc000;
+    assert_false(half_reads(h));
+    h.lid = 0;
+    assert_false(half_reads(h));
+}
+
+static void half_of_a_later_release(void **state)
+{
+    struct vbn_wire_half h = good_half();
+
+    (void)state;
+    h.hello.version = 9;
+    h.hello.version_min = 7;
+    h.link = 99;
+    h.qp_num = 0;
+    assert_true(half_reads(h));
+    h.hello.version_min = VBN_WIRE_VERSION;
+    assert_false(half_reads(h));
+}
+
+static void half_cut_short(void **state)
+{
+    struct vbn_wire_half h = good_half(), again;
+    unsigned char bytes[256] = {0};
+
+    (void)state;
+    vbn_wire_half_write(bytes, &h);
+    assert_false(vbn_wire_half_read(NULL, 96, &again));
+    for (size_t len = 0; len < 96; len++) {
+        void *cut = exactly(bytes, len);
+
+        assert_false(vbn_wire_half_read(cut, len, &again));
+        free(cut);
+    }
+    assert_true(vbn_wire_half_read(bytes, sizeof(bytes), &again));
+}
+
+/* --- refusals --------------------------------------------------------------------------------- */
+
 static void refusals(void **state)
 {
     struct vbn_wire_refusal r = {
@@ -552,6 +698,11 @@ int main(void)
         cmocka_unit_test(hello_of_a_later_release),
         cmocka_unit_test(hello_cut_short_or_padded),
         cmocka_unit_test(hello_random),
+        cmocka_unit_test(half_layout),
+        cmocka_unit_test(half_fields_bad),
+        cmocka_unit_test(half_names_a_port),
+        cmocka_unit_test(half_of_a_later_release),
+        cmocka_unit_test(half_cut_short),
         cmocka_unit_test(refusals),
         cmocka_unit_test(every_reason_has_its_name),
         cmocka_unit_test(common_version),
