@@ -107,15 +107,10 @@ static void write_blob(const struct vbn_half *half, void *buf)
 
 /* --- joining ---------------------------------------------------------------------------------- */
 
-/* The peer's endpoint, if it can take a connection: one that has or makes another keeps that. */
-static int find_peer(vbn_context_t *ctx, const struct vbn_wire_half *peer, vbn_endpoint_t **out,
-                     bool *made, struct vbn_error *err)
+/* Whether EP can take PEER's connection: one that has or makes another keeps that. */
+static int check_endpoint(const vbn_endpoint_t *ep, const struct vbn_wire_half *peer,
+                          struct vbn_error *err)
 {
-    vbn_endpoint_t *ep;
-    int rc = vbn_endpoint_get(ctx, peer->hello.src_uid, &ep, made, err);
-
-    if (rc)
-        return rc;
     if (ep->state != VBN_EP_OPEN)
         return vbn_error_set(err, vbn_endpoint_over_status(ep),
                              "peer %s: its endpoint is over; close it first", ep->name);
@@ -129,7 +124,6 @@ static int find_peer(vbn_context_t *ctx, const struct vbn_wire_half *peer, vbn_e
     if (peer->hello.rx_next != ep->tx_next) /* a blob says 0, for its maker knew no peer */
         return vbn_error_set(err, VBN_ERR_REFUSED, "peer %s: its blob belongs to another session",
                              ep->name);
-    *out = ep;
     return VBN_OK;
 }
 
@@ -173,10 +167,12 @@ static int join(struct vbn_half *half, const struct vbn_wire_half *peer, void *u
     if (!half->conn)
         return vbn_error_set(err, ctx->closing ? VBN_ERR_CLOSED : VBN_ERR_DEVICE,
                              "this half's queue pair is no more; make another half");
-    rc = find_peer(ctx, peer, &ep, &made, err);
+    rc = vbn_endpoint_get(ctx, peer->hello.src_uid, &ep, &made, err);
     if (rc)
         return rc;
-    rc = connect_qp(half, peer, err);
+    rc = check_endpoint(ep, peer, err);
+    if (!rc)
+        rc = connect_qp(half, peer, err);
     if (rc) {
         if (made)
             vbn_endpoint_free(ep);

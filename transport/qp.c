@@ -10,7 +10,9 @@
 /* What rdma_cm sets on Linux 6.1 over RoCE: 4.096 us * 2^19 is 2.1 s. So often a message is
  * repeated for a peer that has not joined yet. */
 #define ACK_TIMEOUT 19
-#define HOP_LIMIT   64
+#define RETRIES_MAX                                                                                \
+    6 /* 7 means for ever to soft-RoCE (doc/behaviours.md, h): no end would be noticed */
+#define HOP_LIMIT 64
 
 /* --- the send queue's ring
  * -------------------------------------------------------------------------- */
@@ -202,7 +204,7 @@ int vbn_qp_join(struct vbn_conn *conn, const struct vbn_path *own, uint32_t psn,
         .min_rnr_timer = (uint8_t)conn->ctx->opts.rnr_timer,
         .sq_psn = psn,
         .timeout = ACK_TIMEOUT,
-        .retry_cnt = (uint8_t)conn->ctx->opts.retry_count,
+        .retry_cnt = (uint8_t)vbn_min(conn->ctx->opts.retry_count, RETRIES_MAX),
         .rnr_retry = 7,
         .max_rd_atomic = (uint8_t)vbn_min(dev->max_read_out, peer->read_in),
     };

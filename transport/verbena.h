@@ -286,14 +286,14 @@ void vbn_endpoint_close(vbn_endpoint_t *ep);
  * address.
  *
  * Both sides must join. A message may be sent at once; the device repeats it until the peer has
- * joined too, every 2.1 s (or up to four times that, as devices have it) and retry_count times: for
- * 15 s by default. If that was not enough the connection has failed. So where joining may take
- * longer on one side, join on all sides before one sends, and let all know (a barrier).
+ * joined too, every 2.1 s (or up to four times that, as devices have it) and retry_count times, at
+ * most six: for 13 s by default. If that was not enough the connection has failed. So where joining
+ * may take longer on one side, join on all sides before one sends, and let all know (a barrier).
  *
  * Without rdma_cm no kernel tells of a peer's death: as soon as the peer has said anything it is
  * asked once a second whether its queue pair lives, and is lost (VBN_ERR_PEER_LOST) when all tries
- * have gone unanswered, 17 s by default. Before its first word it is only missed by who sends to
- * it. The P_Key is the table's first, the service level and the traffic class are 0.
+ * have gone unanswered, 15 s by default or more. Before its first word it is only missed by who
+ * sends to it. The P_Key is the table's first, the service level and the traffic class are 0.
  */
 
 /* Bytes that hold any half's blob. */

@@ -389,6 +389,30 @@ static void peer_is_in_error(void **state)
     nobody_answers();
 }
 
+/* As many as there are: 0.6 s in all. */
+static void seven_retries_come_to_an_end(void **state)
+{
+    struct setting setting = usual;
+    struct ibv_wc wc;
+
+    (void)state;
+    setting.retry = 7;
+    setting.timeout = TIMEOUT_67MS;
+    connect_links(&ab, &ba, &setting);
+    world_enter(B);
+    assert_int_equal(ibv_destroy_qp(ba.qp), 0);
+    ba.qp = NULL;
+    post_send(&ab, 1, 8, IBV_SEND_SIGNALED);
+    if (!world_may(QUIRK_SEVEN_IS_ENDLESS)) {
+        expect_sent(&ab, 1, IBV_WC_RETRY_EXC_ERR);
+        return;
+    }
+    for (int i = 0; i < 8; i++)
+        world_settle();
+    if (ibv_poll_cq(a.send_cq, 1, &wc))
+        assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
+}
+
 /* A queue pair that sends nothing does not notice. */
 static void idle_queue_pair_stays(void **state)
 {
@@ -466,6 +490,7 @@ static const struct CMUnitTest tests[] = {
     BEHAVIOUR(waiting_costs_no_retries),
     BEHAVIOUR(peer_destroyed_its_queue_pair),
     BEHAVIOUR(peer_is_in_error),
+    BEHAVIOUR(seven_retries_come_to_an_end),
     BEHAVIOUR(idle_queue_pair_stays),
     BEHAVIOUR(read_at_a_responder_that_takes_none),
     BEHAVIOUR(more_reads_than_the_responder_takes),

@@ -41,6 +41,7 @@ enum quirk {
     QUIRK_NO_LAST_WQE,       /* IBV_EVENT_QP_LAST_WQE_REACHED is never raised */
     QUIRK_NO_ERROR_EVENT,    /* a responder that refused something gets no IBV_EVENT_QP_*_ERR */
     QUIRK_READS_UNCOUNTED,   /* a responder takes more reads than it was set up for */
+    QUIRK_SEVEN_IS_ENDLESS,  /* retry_cnt 7 never comes to an end */
 };
 bool world_may(enum quirk quirk);
 

@@ -41,22 +41,38 @@ static void read_all(int fd, void *bytes, size_t len)
     }
 }
 
-/* Opens a port as A, and makes the process behind the descriptors its peer. */
-static void open_to(uint32_t rank, int in, int out)
+/* Gives the other process BYTES, and takes its own instead. */
+static void swap_with_other(int in, int out, unsigned char *bytes, size_t *len, size_t room)
+{
+    write_all(out, len, sizeof(*len));
+    write_all(out, bytes, *len);
+    read_all(in, len, sizeof(*len));
+    assert_true(*len <= room);
+    read_all(in, bytes, *len);
+}
+
+/* Opens a port as A, and makes the process behind the descriptors its peer. False: the transport
+ * has no halves. */
+static bool open_to(uint32_t rank, int in, int out, bool by_halves)
 {
     struct vbn_port_config config = {
         .size = sizeof(config), .rank = rank, .job_key = 7, .peer_error = take_error};
-    unsigned char address[65536];
-    size_t len = sizeof(address);
+    unsigned char bytes[65536];
+    size_t len = sizeof(bytes);
+    vbn_half_t *half = NULL;
 
     world_open(&config, &tr, &a.port);
-    assert_int_equal(tr->address(a.port, address, &len), VBN_OK);
-    write_all(out, &len, sizeof(len));
-    write_all(out, address, len);
-    read_all(in, &len, sizeof(len));
-    assert_true(len <= sizeof(address));
-    read_all(in, address, len);
-    assert_int_equal(tr->connect(a.port, address, len, NULL, &a.peer, NULL), VBN_OK);
+    if (by_halves && (!VBN_TRANSPORT_HAS(tr, half_create) ||
+                      tr->half_create(a.port, bytes, &len, &half, NULL) != VBN_OK))
+        return false;
+    if (!by_halves)
+        assert_int_equal(tr->address(a.port, bytes, &len), VBN_OK);
+    swap_with_other(in, out, bytes, &len, sizeof(bytes));
+    if (by_halves)
+        assert_int_equal(tr->half_join(half, bytes, len, NULL, &a.peer, NULL), VBN_OK);
+    else
+        assert_int_equal(tr->connect(a.port, bytes, len, NULL, &a.peer, NULL), VBN_OK);
+    return true;
 }
 
 /* --- the process that dies -------------------------------------------------------------------- */
@@ -68,7 +84,8 @@ int world_child(char **words)
 
     if (world_begin() != 0)
         return 1;
-    open_to(RANK_B, atoi(words[0]), atoi(words[1]));
+    if (!open_to(RANK_B, atoi(words[0]), atoi(words[1]), words[2] != NULL))
+        return 1;
     post_send(&a, "x", 1, 1, &send);
     while (time(NULL) < end)
         tr->wait(a.port, 1000);
@@ -77,7 +94,7 @@ int world_child(char **words)
 
 /* --- the one that notices --------------------------------------------------------------------- */
 
-static pid_t start_child(int *in, int *out)
+static pid_t start_child(int *in, int *out, bool by_halves)
 {
     int to[2], from[2];
     char word[2][16];
@@ -89,7 +106,8 @@ static pid_t start_child(int *in, int *out)
     snprintf(word[1], sizeof(word[1]), "%d", from[1]);
     child = fork();
     if (child == 0) {
-        execl(program_invocation_name, "test_table", "--child", word[0], word[1], (char *)NULL);
+        execl(program_invocation_name, "test_table", "--child", word[0], word[1],
+              by_halves ? "halves" : NULL, (char *)NULL);
         _exit(127);
     }
     assert_true(child > 0);
@@ -121,40 +139,72 @@ static void await_the_end(struct vbn_op *op, size_t count)
 }
 
 /* All that names it ends, what names nobody goes on, and it is told once. */
-static void death_is_told(void **state)
+static void expect_told(struct vbn_op *op, size_t count, const struct vbn_op *any)
+{
+    struct vbn_op late;
+
+    await_the_end(op, count);
+    assert_int_equal(errors, 1);
+    assert_int_equal(error_status, VBN_ERR_PEER_LOST);
+    for (size_t i = 0; i < count; i++)
+        assert_true(op[i].status < 0);
+    assert_int_equal(any->status, VBN_PENDING);
+    assert_true(tr->send(a.peer, "x", 1, 1, &late) < 0);
+}
+
+static void die(bool by_halves, bool in_silence)
 {
     static unsigned char large[4000000], in[3];
-    static struct vbn_op first, late, op[2], any;
+    static struct vbn_op first, op[2], any;
+    size_t count = in_silence ? 1 : 2;
     int from, to, status;
-    pid_t child = start_child(&from, &to);
+    pid_t child = start_child(&from, &to, by_halves);
 
-    (void)state;
     errors = 0;
     signal(SIGPIPE, SIG_IGN); /* a child that does not come up is a failed test */
-    open_to(RANK_A, from, to);
+    if (!open_to(RANK_A, from, to, by_halves)) {
+        kill(child, SIGKILL);
+        waitpid(child, &status, 0);
+        tr->close(a.port);
+        skip();
+    }
     post_recv(&a, a.peer, &in[0], 1, 1, VBN_TAG_MAX, &first);
     while (first.status == VBN_PENDING)
         tr->wait(a.port, 1000);
     post_recv(&a, a.peer, &in[1], 1, 2, VBN_TAG_MAX, &op[0]);
     post_recv(&a, NULL, &in[2], 1, 3, VBN_TAG_MAX, &any);
-    post_send(&a, large, sizeof(large), 4, &op[1]); /* nobody receives it */
+    if (!in_silence)
+        post_send(&a, large, sizeof(large), 4, &op[1]); /* nobody receives it */
     kill(child, SIGKILL);
     waitpid(child, &status, 0);
-    if (is_told()) {
-        await_the_end(op, 2);
-        assert_int_equal(errors, 1);
-        assert_int_equal(error_status, VBN_ERR_PEER_LOST);
-        assert_true(op[0].status < 0 && op[1].status < 0);
-        assert_int_equal(any.status, VBN_PENDING);
-        assert_true(tr->send(a.peer, "x", 1, 1, &late) < 0);
-    }
+    if (is_told())
+        expect_told(op, count, &any);
     tr->close(a.port); /* within its bound; the test's driver ends what hangs */
     a.port = NULL;
     assert_int_equal(any.status, VBN_ERR_CLOSED);
-    assert_int_not_equal(op[1].status, VBN_PENDING);
+    assert_int_not_equal(op[count - 1].status, VBN_PENDING);
     assert_int_equal(errors, is_told());
     close(from);
     close(to);
+}
+
+static void death_is_told(void **state)
+{
+    (void)state;
+    die(false, false);
+}
+
+/* No kernel tells of it there. */
+static void death_is_told_to_halves(void **state)
+{
+    (void)state;
+    die(true, false);
+}
+
+static void death_is_told_to_silent_halves(void **state)
+{
+    (void)state;
+    die(true, true);
 }
 
 static int setup(void **state)
@@ -173,8 +223,10 @@ const struct CMUnitTest *world_tests(size_t *count)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(death_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(death_is_told_to_halves, setup, teardown),
+        cmocka_unit_test_setup_teardown(death_is_told_to_silent_halves, setup, teardown),
     };
 
-    *count = 1;
+    *count = sizeof(tests) / sizeof(tests[0]);
     return tests;
 }

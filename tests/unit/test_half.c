@@ -140,7 +140,7 @@ static void joining_connects_the_queue_pair(void **state)
     assert_int_equal(attr->max_rd_atomic, 4);
     assert_int_equal(attr->max_dest_rd_atomic, 16);
     assert_int_equal(attr->min_rnr_timer, ctx->opts.rnr_timer);
-    assert_int_equal(attr->retry_cnt, 7);
+    assert_int_equal(attr->retry_cnt, 6);
     assert_int_equal(attr->rnr_retry, 7);
     assert_int_equal(attr->timeout, 19);
     assert_true(attr->ah_attr.is_global);
@@ -261,6 +261,22 @@ static void refused_route_leaves_the_half(void **state)
     assert_null(ctx->endpoints);
     assert_int_equal(half->conn->state, VBN_CONN_HALF);
     assert_int_equal(join(half, &peer, &ep), VBN_OK);
+}
+
+/* What its fields say must not leave an endpoint behind. */
+static void refused_blob_leaves_no_endpoint(void **state)
+{
+    struct vbn_wire_half blob, peer;
+    vbn_half_t *half = make(&blob);
+    vbn_endpoint_t *ep = NULL;
+
+    (void)state;
+    peer = peer_of(&blob);
+    peer.hello.rx_next = 1;
+    assert_int_equal(join(half, &peer, &ep), VBN_ERR_REFUSED);
+    assert_null(ctx->endpoints);
+    assert_int_equal(half->conn->state, VBN_CONN_HALF);
+    vbn_half_destroy(half);
 }
 
 static void failed_queue_pair_spoils_the_half(void **state)
@@ -458,6 +474,7 @@ int main(void)
         TEST(only_roce_v1),
         TEST(creating_fails),
         TEST(refused_route_leaves_the_half),
+        TEST(refused_blob_leaves_no_endpoint),
         TEST(failed_queue_pair_spoils_the_half),
         TEST(device_may_fail_before_the_join),
         TEST(no_memory_for_the_endpoint),
