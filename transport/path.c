@@ -19,18 +19,21 @@ static const char *link_name(uint8_t link)
     }
 }
 
+#define V4_PREFIX_LEN 12
+static const union ibv_gid v4_prefix = {.raw = {[10] = 0xff, [11] = 0xff}};
+
 static bool is_ipv4(const uint8_t gid[16])
 {
-    return IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)(const void *)gid);
+    return memcmp(gid, v4_prefix.raw, V4_PREFIX_LEN) == 0;
 }
 
 /* The GID that an address has on Ethernet. */
 static union ibv_gid gid_of(const union vbn_sockaddr *addr)
 {
-    union ibv_gid gid = {.raw = {[10] = 0xff, [11] = 0xff}};
+    union ibv_gid gid = v4_prefix;
 
     if (addr->sa.sa_family == AF_INET)
-        memcpy(&gid.raw[12], &addr->in.sin_addr, 4);
+        memcpy(&gid.raw[V4_PREFIX_LEN], &addr->in.sin_addr, 4);
     else
         memcpy(gid.raw, &addr->in6.sin6_addr, 16);
     return gid;
@@ -107,7 +110,7 @@ const char *vbn_path_text(const struct vbn_wire_half *peer, char *text, size_t l
 
     if (peer->link == VBN_LINK_INFINIBAND && peer->lid)
         snprintf(text, len, "LID %u QP %u", peer->lid, peer->qp_num);
-    else if (inet_ntop(v4 ? AF_INET : AF_INET6, &peer->gid[v4 ? 12 : 0], ip, sizeof(ip)))
+    else if (inet_ntop(v4 ? AF_INET : AF_INET6, &peer->gid[v4 ? V4_PREFIX_LEN : 0], ip, sizeof(ip)))
         snprintf(text, len, "%s QP %u", ip, peer->qp_num);
     return text;
 }

@@ -89,7 +89,7 @@ static void newer_table(void **state)
     (void)state;
     put_plugin("newer");
     assert_unusable("newer",
-                    "was built for version 3.2 of the transport table, this program for 1.0");
+                    "was built for version 3.2 of the transport table, this program for 1.1");
 }
 
 static void small_table(void **state)
