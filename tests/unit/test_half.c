@@ -153,6 +153,7 @@ static void joining_connects_the_queue_pair(void **state)
     assert_string_equal(ep->name, "10.0.0.2 QP 4660");
     assert_int_equal(ep->conn_count, 1);
     assert_int_equal(ctx->nobody.conn_count, 0);
+    assert_true(LIST_EMPTY(&ctx->halves));
 }
 
 /* Both have a LID: no global route. One has none: by the GID. */
