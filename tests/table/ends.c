@@ -57,7 +57,7 @@ vbn_half_t *half_of(const struct end *end, void *blob, size_t *len)
     struct vbn_error err;
 
     *len = end->attr.max_address;
-    assert_true(*len <= BLOB_MAX);
+    assert_true(*len <= BLOB_MAX && VBN_TRANSPORT_HAS(tr, half_create));
     if (tr->half_create(end->port, blob, len, &half, &err) != VBN_OK)
         fail_msg("%s", err.text);
     assert_non_null(half);
