@@ -65,7 +65,7 @@ size_t vbn_algorithm_param(const struct vbn_algorithm *algorithm, uint32_t size,
 /* The model's defaults, see struct vbn_team_options: their proportions are those of soft-RoCE. */
 #define VBN_LATENCY_NS 11000u
 #define VBN_ALPHA_NS   10000u
-#define VBN_BETA_PS    1000u
+#define VBN_BETA_PS    4000u
 #define VBN_GAMMA_PS   160u
 
 /* Where block I starts in the buffer of sends or receives, and its length, in bytes. */

@@ -328,6 +328,21 @@ void vbn_engine_start(vbn_coll_req_t *req)
     vbn_engine_advance(req);
 }
 
+size_t vbn_engine_awaited(const vbn_coll_req_t *req)
+{
+    size_t longest = 0;
+
+    if (req->phase != VBN_PHASE_WAIT)
+        return 0;
+    for (size_t i = req->at; req->sched.steps[i].kind != VBN_STEP_END; i++) {
+        const struct vbn_step *step = &req->sched.steps[i];
+
+        if (is_message(step) && step->len > longest && !is_over(flight_of(req, step)))
+            longest = step->len;
+    }
+    return longest;
+}
+
 /* The ranks that the round waits for, as far as TEXT holds them. */
 static void name_awaited(const vbn_coll_req_t *req, char *text, size_t len)
 {

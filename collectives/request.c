@@ -9,10 +9,11 @@
 #include <stdlib.h>
 
 /* In a wait: polls that found nothing before a sleep; where ranks share processors they give theirs
- * away after each such poll, and sleep when that has taken so long for each of them; turns between
- * looks at the clock. */
+ * away after each such poll, and sleep when that has taken so long for each of them, or at once
+ * where a message of so many bytes has to come; turns between looks at the clock. */
 #define IDLE_POLLS 256u
 #define YIELD_NS   50000u
+#define LONG_BYTES 16384u
 #define LOOK_TURNS 256u
 /* One sleep is short: another thread may have taken what this one waits for. */
 #define SLEEP_MS      10
@@ -324,17 +325,25 @@ static void look_at_clock(vbn_coll_req_t *req)
         vbn_engine_stall_report(req);
 }
 
-/* After IDLE polls that found nothing; the first of them was at *SINCE_NS, which this keeps. */
-static void rest(const vbn_team_t *team, unsigned idle, uint64_t *since_ns)
+uint64_t vbn_coll_patience_ns(const vbn_coll_req_t *req)
 {
+    const vbn_team_t *team = req->team;
     uint32_t sharing = team->size / vbn_team_at_once(team);
+
+    return vbn_engine_awaited(req) >= LONG_BYTES ? 0 : sharing * (uint64_t)YIELD_NS;
+}
+
+/* After IDLE polls that found nothing. Where ranks share processors *SLEEP_AT_NS is kept here. */
+static void rest(const vbn_coll_req_t *req, unsigned idle, uint64_t *sleep_at_ns)
+{
+    const vbn_team_t *team = req->team;
     bool crowded = vbn_team_at_once(team) < team->size;
     uint64_t now = crowded ? vbn_team_clock_ns(team) : 0;
 
     if (idle == 1)
-        *since_ns = now;
+        *sleep_at_ns = now + vbn_coll_patience_ns(req);
     if (team->opts.sleep && team->tr->wait &&
-        (crowded ? now - *since_ns >= sharing * YIELD_NS : idle % IDLE_POLLS == 0))
+        (crowded ? now >= *sleep_at_ns : idle % IDLE_POLLS == 0))
         team->tr->wait(team->port, SLEEP_MS);
     else if (crowded)
         sched_yield();
@@ -344,7 +353,7 @@ int vbn_coll_wait(vbn_coll_req_t *req)
 {
     const vbn_team_t *team;
     unsigned idle = 0, turns = 0;
-    uint64_t idle_since_ns = 0;
+    uint64_t sleep_at_ns = 0;
 
     if (!req)
         return VBN_ERR_INVALID;
@@ -354,7 +363,7 @@ int vbn_coll_wait(vbn_coll_req_t *req)
         if (++turns % LOOK_TURNS == 0)
             look_at_clock(req);
         if (idle)
-            rest(team, idle, &idle_since_ns);
+            rest(req, idle, &sleep_at_ns);
         /* other ranks may need those before they come to this one */
         vbn_coll_progress(req->team);
     }

@@ -261,6 +261,14 @@ int vbn_coll_test(vbn_coll_req_t *req);
 /* Drives the port until REQ is over; returns how it ended. */
 int vbn_coll_wait(vbn_coll_req_t *req);
 
+/*
+ * For callers who wait by vbn_coll_test() where ranks share processors: for how long it is worth
+ * giving the processor away again and again, before a sleep in the port's wait() is cheaper. Asked
+ * when a poll has found nothing, after one that had. 0: a long message is to come, sleep at once.
+ * The caller's thread, on whose team it is; never blocks.
+ */
+uint64_t vbn_coll_patience_ns(const vbn_coll_req_t *req);
+
 /* What went wrong with REQ that is over, "" if nothing did. Valid until it is started or freed. */
 const char *vbn_coll_error(const vbn_coll_req_t *req);
 

@@ -71,7 +71,7 @@ check-shell:
 
 # What the data path costs, in instructions.
 cost:
-	@$(MAKE) -s tests/unit/cost$(EXEEXT) && $(srcdir)/tools/cost
+	@$(MAKE) -s tests/unit/cost$(EXEEXT) tests/coll/cost_coll$(EXEEXT) && $(srcdir)/tools/cost
 
 check-gates: check-style check-layers check-headers check-exports check-cppcheck check-tidy \
 	check-shell

@@ -40,7 +40,6 @@ typedef struct coll_verbena_component {
     bool share; /* also where ranks share a host and its memory */
     bool node_aware;
     bool check;
-    unsigned yield_us; /* for each rank that shares a processor, before it sleeps */
     char *rules, *rules_file;
     opal_list_t pending; /* coll_verbena_request_t under way */
     bool progressing;    /* our function is among opal_progress()'s */
@@ -80,7 +79,6 @@ typedef struct coll_verbena_module {
     vbn_team_t *team;            /* NULL: not made yet */
     uint32_t processors;         /* that the members have together; no more than members */
     bool crowded;                /* fewer than members */
-    uint64_t yield_us;           /* before a rank sleeps then */
     size_t *counts;              /* 4 × ranks: counts and displacements of one call, in bytes */
     coll_verbena_split_t *split; /* NULL: no two members share a node, or it does not matter */
 } coll_verbena_module_t;

@@ -60,23 +60,25 @@ static int over(coll_verbena_call_t *call, const char *text, int status)
     return mpi_status(status);
 }
 
-static uint64_t now_us(void)
+static uint64_t now_ns(void)
 {
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* After IDLE polls that found nothing; the first of them was at *SINCE_US, which this keeps. */
-static void wait_a_moment(const coll_verbena_module_t *module, unsigned idle, uint64_t *since_us)
+/* After IDLE polls of REQ's that found nothing. Where ranks share processors *SLEEP_AT_NS is kept
+ * here. */
+static void wait_a_moment(const coll_verbena_module_t *module, const vbn_coll_req_t *req,
+                          unsigned idle, uint64_t *sleep_at_ns)
 {
-    uint64_t now = module->crowded ? now_us() : 0;
+    uint64_t now = module->crowded ? now_ns() : 0;
     bool sleepy;
 
-    if (idle == 1)
-        *since_us = now;
-    sleepy = now - *since_us >= module->yield_us;
+    if (module->crowded && idle == 1)
+        *sleep_at_ns = now + vbn_coll_patience_ns(req);
+    sleepy = now >= *sleep_at_ns;
     if (!module->crowded || sleepy || idle % OPAL_POLLS == 0)
         opal_progress();
     if (module->crowded && sleepy)
@@ -98,7 +100,7 @@ int coll_verbena_run(coll_verbena_module_t *module, ompi_communicator_t *comm,
     vbn_team_t *team = coll_verbena_team(module, comm);
     struct vbn_error err = {.text = ""};
     vbn_coll_req_t *req;
-    uint64_t idle_since_us = 0;
+    uint64_t sleep_at_ns = 0;
     unsigned idle = 0;
     int rc;
 
@@ -112,7 +114,7 @@ int coll_verbena_run(coll_verbena_module_t *module, ompi_communicator_t *comm,
         if (module->transport->progress(module->port) > 0)
             idle = 0;
         else
-            wait_a_moment(module, ++idle, &idle_since_us);
+            wait_a_moment(module, req, ++idle, &sleep_at_ns);
     }
     return over(call, vbn_team_error(team), rc);
 }

@@ -73,11 +73,6 @@ static int register_params(void)
                  "serve communicators of several hosts whose ranks share them: through memory in "
                  "each, by the device between one rank of each",
                  MCA_BASE_VAR_TYPE_BOOL, &c->node_aware);
-    c->yield_us = 50;
-    register_one("yield_us",
-                 "µs for which a rank that has nothing to do in a blocking collective gives its "
-                 "processor away before it sleeps, for each rank with which it shares one",
-                 MCA_BASE_VAR_TYPE_UNSIGNED_INT, &c->yield_us);
     c->check = false;
     register_one("check",
                  "compare the ranks' calls before each collective, and end those that differ with "
