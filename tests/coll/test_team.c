@@ -305,11 +305,11 @@ static void shared_processors_choose_otherwise(void **state)
     opts = options(&f);
     opts.processors = 1;
     open_teams(&f, RANKS, 1, &opts);
-    assert_string_equal(chosen(&f, 1 << 12), "knomial");
+    assert_string_equal(chosen(&f, 1 << 8), "knomial");
     close_teams(&f);
     opts.processors = RANKS;
     open_teams(&f, RANKS, 2, &opts);
-    assert_string_equal(chosen(&f, 1 << 12), "recursive_doubling");
+    assert_string_equal(chosen(&f, 1 << 8), "recursive_doubling");
     close_all(&f);
 }
 
