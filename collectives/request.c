@@ -333,17 +333,30 @@ uint64_t vbn_coll_patience_ns(const vbn_coll_req_t *req)
     return vbn_engine_awaited(req) >= LONG_BYTES ? 0 : sharing * (uint64_t)YIELD_NS;
 }
 
-/* After IDLE polls that found nothing. Where ranks share processors *SLEEP_AT_NS is kept here. */
+/*
+ * After IDLE polls that found nothing, where ranks share processors: whether to sleep. Most waits
+ * are over when the processor comes back for the first time: only then is it worth it to look at
+ * the clock. *SLEEP_AT_NS is kept here.
+ */
+static bool is_long(const vbn_coll_req_t *req, unsigned idle, uint64_t *sleep_at_ns)
+{
+    uint64_t patience_ns;
+
+    if (idle > 2)
+        return vbn_team_clock_ns(req->team) >= *sleep_at_ns;
+    patience_ns = vbn_coll_patience_ns(req);
+    if (idle == 2)
+        *sleep_at_ns = vbn_team_clock_ns(req->team) + patience_ns;
+    return patience_ns == 0;
+}
+
 static void rest(const vbn_coll_req_t *req, unsigned idle, uint64_t *sleep_at_ns)
 {
     const vbn_team_t *team = req->team;
     bool crowded = vbn_team_at_once(team) < team->size;
-    uint64_t now = crowded ? vbn_team_clock_ns(team) : 0;
+    bool sleepy = crowded ? is_long(req, idle, sleep_at_ns) : idle % IDLE_POLLS == 0;
 
-    if (idle == 1)
-        *sleep_at_ns = now + vbn_coll_patience_ns(req);
-    if (team->opts.sleep && team->tr->wait &&
-        (crowded ? now >= *sleep_at_ns : idle % IDLE_POLLS == 0))
+    if (sleepy && team->opts.sleep && team->tr->wait)
         team->tr->wait(team->port, SLEEP_MS);
     else if (crowded)
         sched_yield();

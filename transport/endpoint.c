@@ -395,25 +395,23 @@ static bool reachable(vbn_endpoint_t *ep)
     return found;
 }
 
-int vbn_endpoint_get(vbn_context_t *ctx, uint64_t uid, vbn_endpoint_t **out, bool *made,
-                     struct vbn_error *err)
+vbn_endpoint_t *vbn_endpoint_get(vbn_context_t *ctx, uint64_t uid, bool *made, int *status,
+                                 struct vbn_error *err)
 {
     vbn_endpoint_t *ep = vbn_endpoint_find(ctx, uid);
 
-    if (ctx->closing)
-        return vbn_error_set(err, VBN_ERR_CLOSED, "the context is closing");
     *made = !ep;
-    if (!ep)
-        ep = vbn_endpoint_add(ctx, uid);
-    if (!ep)
-        return vbn_error_set(err, VBN_ERR_NO_MEMORY, "out of memory");
-    if (ep->released)
-        return vbn_error_set(err, VBN_ERR_AGAIN,
-                             "peer %s: the endpoint closed before is not over yet; call "
-                             "vbn_progress() and try again",
-                             ep->name);
-    *out = ep;
-    return VBN_OK;
+    *status = VBN_OK;
+    if (ctx->closing)
+        *status = vbn_error_set(err, VBN_ERR_CLOSED, "the context is closing");
+    else if (!ep && !(ep = vbn_endpoint_add(ctx, uid)))
+        *status = vbn_error_set(err, VBN_ERR_NO_MEMORY, "out of memory");
+    else if (ep->released)
+        *status = vbn_error_set(err, VBN_ERR_AGAIN,
+                                "peer %s: the endpoint closed before is not over yet; call "
+                                "vbn_progress() and try again",
+                                ep->name);
+    return *status == VBN_OK ? ep : NULL;
 }
 
 void vbn_endpoint_claim(vbn_endpoint_t *ep, void *user)
@@ -426,11 +424,11 @@ void vbn_endpoint_claim(vbn_endpoint_t *ep, void *user)
 static int claim(vbn_context_t *ctx, const struct vbn_wire_address *a, void *user,
                  vbn_endpoint_t **out, struct vbn_error *err)
 {
-    vbn_endpoint_t *ep;
     bool made;
-    int rc = vbn_endpoint_get(ctx, a->uid, &ep, &made, err);
+    int rc;
+    vbn_endpoint_t *ep = vbn_endpoint_get(ctx, a->uid, &made, &rc, err);
 
-    if (rc)
+    if (!ep)
         return rc;
     if (!ep->addr_known) {
         ep->peer = *a;

@@ -72,10 +72,10 @@ void vbn_endpoint_init(vbn_endpoint_t *ep, vbn_context_t *ctx, uint64_t uid);
 int vbn_endpoint_suits(const vbn_context_t *ctx, const struct vbn_wire_hello *hello,
                        struct vbn_error *err);
 
-/* The endpoint of UID for the caller, *MADE if there was none. VBN_ERR_AGAIN: the old one is not
- * over. */
-int vbn_endpoint_get(vbn_context_t *ctx, uint64_t uid, vbn_endpoint_t **ep, bool *made,
-                     struct vbn_error *err);
+/* The endpoint of UID for the caller, *MADE if there was none. NULL, with *STATUS: VBN_ERR_CLOSED,
+ * VBN_ERR_NO_MEMORY; VBN_ERR_AGAIN: the old one is not over. */
+vbn_endpoint_t *vbn_endpoint_get(vbn_context_t *ctx, uint64_t uid, bool *made, int *status,
+                                 struct vbn_error *err);
 
 /* The caller has EP from now on, with his USER if that is not NULL or he had it not before. */
 void vbn_endpoint_claim(vbn_endpoint_t *ep, void *user);

@@ -79,8 +79,12 @@ void vbn_halves_shut(vbn_context_t *ctx)
 
 void vbn_halves_fini(vbn_context_t *ctx)
 {
-    while (!LIST_EMPTY(&ctx->halves))
-        half_free(LIST_FIRST(&ctx->halves));
+    struct vbn_half *half, *next;
+
+    for (half = LIST_FIRST(&ctx->halves); half; half = next) {
+        next = LIST_NEXT(half, entry);
+        half_free(half);
+    }
 }
 
 /* --- the blob --------------------------------------------------------------------------------- */
@@ -167,8 +171,8 @@ static int join(struct vbn_half *half, const struct vbn_wire_half *peer, void *u
     if (!half->conn)
         return vbn_error_set(err, ctx->closing ? VBN_ERR_CLOSED : VBN_ERR_DEVICE,
                              "this half's queue pair is no more; make another half");
-    rc = vbn_endpoint_get(ctx, peer->hello.src_uid, &ep, &made, err);
-    if (rc)
+    ep = vbn_endpoint_get(ctx, peer->hello.src_uid, &made, &rc, err);
+    if (!ep)
         return rc;
     rc = check_endpoint(ep, peer, err);
     if (!rc)

@@ -21,9 +21,8 @@
 #include <time.h>
 
 #define SLEEP_MS 2
-#define OPAL_POLLS                                                                                 \
-    64 /* polls that found nothing between two for other components, when crowded                  \
-        */
+/* Polls that found nothing between two for other components, where ranks share processors. */
+#define OPAL_POLLS 64
 
 /* A nonblocking collective. Open MPI's bindings write into the base class: which objects to keep.
  */
@@ -68,20 +67,31 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* After IDLE polls of REQ's that found nothing. Where ranks share processors *SLEEP_AT_NS is kept
- * here. */
+/*
+ * After IDLE polls of REQ's that found nothing, where ranks share processors: whether to sleep.
+ * Most waits are over when the processor comes back for the first time: only then is it worth it to
+ * look at the clock. *SLEEP_AT_NS is kept here.
+ */
+static bool is_long(const vbn_coll_req_t *req, unsigned idle, uint64_t *sleep_at_ns)
+{
+    uint64_t patience_ns;
+
+    if (idle > 2)
+        return now_ns() >= *sleep_at_ns;
+    patience_ns = vbn_coll_patience_ns(req);
+    if (idle == 2)
+        *sleep_at_ns = now_ns() + patience_ns;
+    return patience_ns == 0;
+}
+
 static void wait_a_moment(const coll_verbena_module_t *module, const vbn_coll_req_t *req,
                           unsigned idle, uint64_t *sleep_at_ns)
 {
-    uint64_t now = module->crowded ? now_ns() : 0;
-    bool sleepy;
+    bool sleepy = module->crowded && is_long(req, idle, sleep_at_ns);
 
-    if (module->crowded && idle == 1)
-        *sleep_at_ns = now + vbn_coll_patience_ns(req);
-    sleepy = now >= *sleep_at_ns;
     if (!module->crowded || sleepy || idle % OPAL_POLLS == 0)
         opal_progress();
-    if (module->crowded && sleepy)
+    if (sleepy)
         module->transport->wait(module->port, SLEEP_MS);
     else if (module->crowded)
         sched_yield();
@@ -98,7 +108,7 @@ int coll_verbena_run(coll_verbena_module_t *module, ompi_communicator_t *comm,
                      coll_verbena_call_t *call)
 {
     vbn_team_t *team = coll_verbena_team(module, comm);
-    struct vbn_error err = {.text = ""};
+    struct vbn_error err;
     vbn_coll_req_t *req;
     uint64_t sleep_at_ns = 0;
     unsigned idle = 0;
@@ -107,6 +117,7 @@ int coll_verbena_run(coll_verbena_module_t *module, ompi_communicator_t *comm,
     if (!team)
         return over(call, "", VBN_ERR_DEVICE);
     lend(module, call);
+    err.text[0] = '\0';
     rc = vbn_coll_istart(team, &call->args, &req, &err);
     if (rc)
         return over(call, err.text, rc);
