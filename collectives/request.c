@@ -325,48 +325,42 @@ static void look_at_clock(vbn_coll_req_t *req)
         vbn_engine_stall_report(req);
 }
 
-uint64_t vbn_coll_patience_ns(const vbn_coll_req_t *req)
-{
-    const vbn_team_t *team = req->team;
-    uint32_t sharing = team->size / vbn_team_at_once(team);
-
-    return vbn_engine_awaited(req) >= LONG_BYTES ? 0 : sharing * (uint64_t)YIELD_NS;
-}
-
 /*
- * After IDLE polls that found nothing, where ranks share processors: whether to sleep. Most waits
- * are over when the processor comes back for the first time: only then is it worth it to look at
- * the clock. *SLEEP_AT_NS is kept here.
+ * After IDLE polls that found nothing: whether to sleep. Most waits are over when the processor
+ * comes back for the first time: only then is it worth it to look at the clock.
  */
-static bool is_long(const vbn_coll_req_t *req, unsigned idle, uint64_t *sleep_at_ns)
-{
-    uint64_t patience_ns;
-
-    if (idle > 2)
-        return vbn_team_clock_ns(req->team) >= *sleep_at_ns;
-    patience_ns = vbn_coll_patience_ns(req);
-    if (idle == 2)
-        *sleep_at_ns = vbn_team_clock_ns(req->team) + patience_ns;
-    return patience_ns == 0;
-}
-
-static void rest(const vbn_coll_req_t *req, unsigned idle, uint64_t *sleep_at_ns)
+static bool is_long(vbn_coll_req_t *req, unsigned idle)
 {
     const vbn_team_t *team = req->team;
-    bool crowded = vbn_team_at_once(team) < team->size;
-    bool sleepy = crowded ? is_long(req, idle, sleep_at_ns) : idle % IDLE_POLLS == 0;
+    uint64_t patience_ns = (uint64_t)YIELD_NS * (team->size / vbn_team_at_once(team));
 
-    if (sleepy && team->opts.sleep && team->tr->wait)
-        team->tr->wait(team->port, SLEEP_MS);
-    else if (crowded)
-        sched_yield();
+    if (!team->opts.sleep || !team->tr->wait)
+        return false;
+    if (idle > 2)
+        return vbn_team_clock_ns(team) >= req->sleep_at_ns;
+    if (idle == 2)
+        req->sleep_at_ns = vbn_team_clock_ns(team) + patience_ns;
+    return vbn_engine_awaited(req) >= LONG_BYTES;
+}
+
+enum vbn_coll_rest vbn_coll_rest(vbn_coll_req_t *req, unsigned idle, int sleep_ms)
+{
+    const vbn_team_t *team = req->team;
+
+    if (vbn_team_at_once(team) == team->size)
+        return VBN_REST_NONE;
+    if (is_long(req, idle)) {
+        team->tr->wait(team->port, sleep_ms);
+        return VBN_REST_SLEPT;
+    }
+    sched_yield();
+    return VBN_REST_YIELDED;
 }
 
 int vbn_coll_wait(vbn_coll_req_t *req)
 {
     const vbn_team_t *team;
     unsigned idle = 0, turns = 0;
-    uint64_t sleep_at_ns = 0;
 
     if (!req)
         return VBN_ERR_INVALID;
@@ -375,8 +369,9 @@ int vbn_coll_wait(vbn_coll_req_t *req)
         idle = team->tr->progress(team->port) > 0 ? 0 : idle + 1;
         if (++turns % LOOK_TURNS == 0)
             look_at_clock(req);
-        if (idle)
-            rest(req, idle, &sleep_at_ns);
+        if (idle && vbn_coll_rest(req, idle, SLEEP_MS) == VBN_REST_NONE && idle % IDLE_POLLS == 0 &&
+            team->opts.sleep && team->tr->wait)
+            team->tr->wait(team->port, SLEEP_MS);
         /* other ranks may need those before they come to this one */
         vbn_coll_progress(req->team);
     }

@@ -81,7 +81,7 @@ struct vbn_coll_req {
     size_t round, at; /* the first step of the round; the next to look at */
     size_t early_at;  /* early receives: the next to look at, how many are to be posted */
     uint32_t early_left;
-    uint64_t moved_ns;
+    uint64_t moved_ns, sleep_at_ns;
     struct vbn_error error;
 };
 

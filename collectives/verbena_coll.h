@@ -261,13 +261,20 @@ int vbn_coll_test(vbn_coll_req_t *req);
 /* Drives the port until REQ is over; returns how it ended. */
 int vbn_coll_wait(vbn_coll_req_t *req);
 
+enum vbn_coll_rest {
+    VBN_REST_NONE,    /* each rank has a processor: nothing was done */
+    VBN_REST_YIELDED, /* other threads of this processor had their turn */
+    VBN_REST_SLEPT,   /* in the port's wait() */
+};
+
 /*
- * For callers who wait by vbn_coll_test() where ranks share processors: for how long it is worth
- * giving the processor away again and again, before a sleep in the port's wait() is cheaper. Asked
- * when a poll has found nothing, after one that had. 0: a long message is to come, sleep at once.
- * The caller's thread, on whose team it is; never blocks.
+ * What vbn_coll_wait() does between its polls, for callers who poll by themselves, with
+ * vbn_coll_test() and the port's progress(): where ranks share processors (team option
+ * `processors`) it gives this one away, after long by a sleep of at most SLEEP_MS milliseconds, at
+ * once if a long message is to come. IDLE counts the polls that have found nothing, the last one
+ * included, since one that found something: 1 or more. On the thread that polls.
  */
-uint64_t vbn_coll_patience_ns(const vbn_coll_req_t *req);
+enum vbn_coll_rest vbn_coll_rest(vbn_coll_req_t *req, unsigned idle, int sleep_ms);
 
 /* What went wrong with REQ that is over, "" if nothing did. Valid until it is started or freed. */
 const char *vbn_coll_error(const vbn_coll_req_t *req);

@@ -78,7 +78,6 @@ typedef struct coll_verbena_module {
     vbn_port_t *port;
     vbn_team_t *team;            /* NULL: not made yet */
     uint32_t processors;         /* that the members have together; no more than members */
-    bool crowded;                /* fewer than members */
     size_t *counts;              /* 4 × ranks: counts and displacements of one call, in bytes */
     coll_verbena_split_t *split; /* NULL: no two members share a node, or it does not matter */
 } coll_verbena_module_t;

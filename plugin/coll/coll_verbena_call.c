@@ -2,12 +2,10 @@
 /*
  * One call: run to its end, or turned into a request that opal_progress() completes.
  *
- * Waiting. The port is polled by itself as long as there is something in it; else opal_progress()
- * is called, which other components need, and which gives the processor away where the user wants
- * that. Where ranks share processors each poll that found nothing gives the processor away; and on
- * a busy machine even that is not enough: those that yield are scheduled again and again before the
- * one that has work. So they sleep when they have waited for long, for a moment at a time because
- * of other components.
+ * Waiting. The port is polled by itself as long as there is something in it. Then, where ranks
+ * share processors, this one is given away (vbn_coll_rest()), with sleeps that are short because of
+ * Open MPI's other components; for their sake opal_progress() is called now and then, and always
+ * where each rank has a processor.
  */
 #include "coll_verbena.h"
 
@@ -16,9 +14,7 @@
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
 
-#include <sched.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define SLEEP_MS 2
 /* Polls that found nothing between two for other components, where ranks share processors. */
@@ -59,42 +55,11 @@ static int over(coll_verbena_call_t *call, const char *text, int status)
     return mpi_status(status);
 }
 
-static uint64_t now_ns(void)
+/* After IDLE polls of REQ's that found nothing. */
+static void wait_a_moment(vbn_coll_req_t *req, unsigned idle)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/*
- * After IDLE polls of REQ's that found nothing, where ranks share processors: whether to sleep.
- * Most waits are over when the processor comes back for the first time: only then is it worth it to
- * look at the clock. *SLEEP_AT_NS is kept here.
- */
-static bool is_long(const vbn_coll_req_t *req, unsigned idle, uint64_t *sleep_at_ns)
-{
-    uint64_t patience_ns;
-
-    if (idle > 2)
-        return now_ns() >= *sleep_at_ns;
-    patience_ns = vbn_coll_patience_ns(req);
-    if (idle == 2)
-        *sleep_at_ns = now_ns() + patience_ns;
-    return patience_ns == 0;
-}
-
-static void wait_a_moment(const coll_verbena_module_t *module, const vbn_coll_req_t *req,
-                          unsigned idle, uint64_t *sleep_at_ns)
-{
-    bool sleepy = module->crowded && is_long(req, idle, sleep_at_ns);
-
-    if (!module->crowded || sleepy || idle % OPAL_POLLS == 0)
+    if (vbn_coll_rest(req, idle, SLEEP_MS) != VBN_REST_YIELDED || idle % OPAL_POLLS == 0)
         opal_progress();
-    if (sleepy)
-        module->transport->wait(module->port, SLEEP_MS);
-    else if (module->crowded)
-        sched_yield();
 }
 
 static void lend(coll_verbena_module_t *module, coll_verbena_call_t *call)
@@ -110,7 +75,6 @@ int coll_verbena_run(coll_verbena_module_t *module, ompi_communicator_t *comm,
     vbn_team_t *team = coll_verbena_team(module, comm);
     struct vbn_error err;
     vbn_coll_req_t *req;
-    uint64_t sleep_at_ns = 0;
     unsigned idle = 0;
     int rc;
 
@@ -125,7 +89,7 @@ int coll_verbena_run(coll_verbena_module_t *module, ompi_communicator_t *comm,
         if (module->transport->progress(module->port) > 0)
             idle = 0;
         else
-            wait_a_moment(module, req, ++idle, &sleep_at_ns);
+            wait_a_moment(req, ++idle);
     }
     return over(call, vbn_team_error(team), rc);
 }

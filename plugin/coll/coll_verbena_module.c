@@ -213,7 +213,6 @@ mca_coll_base_module_t *coll_verbena_comm_query(struct ompi_communicator_t *comm
     }
     module->transport = vbn_rc_transport();
     module->btl = btl->btl_module;
-    module->crowded = module->processors < (uint32_t)ompi_comm_size(comm);
     module->super.coll_module_enable = module_enable;
     if (module->split)
         coll_verbena_node_functions(&module->super);
