@@ -795,6 +795,177 @@ static void a_stall_is_told_once(void **state)
     close_all(&f);
 }
 
+/* --- rests between polls ---------------------------------------------------------------------- */
+
+static int slept_ms;
+
+static int note_sleep(vbn_port_t *port, int timeout_ms)
+{
+    (void)port;
+    slept_ms += timeout_ms;
+    return 0;
+}
+
+static uint64_t still_clock(void *arg)
+{
+    return ((struct fixture *)arg)->now_ns;
+}
+
+/* A call of rank 1's that waits for others, on a team that has PROCESSORS. */
+static vbn_coll_req_t *waiting(struct fixture *f, enum vbn_coll coll, size_t count,
+                               uint32_t processors, bool sleep)
+{
+    static char buf[1 << 16];
+    static struct vbn_transport sleepy;
+    struct vbn_coll_args args = {
+        .size = sizeof(args), .coll = coll, .recvbuf = buf, .count = count};
+    struct loop_options loop = {.eager_limit = SIZE_MAX};
+    struct vbn_team_options opts;
+    vbn_coll_req_t *req;
+
+    open_loop(f, &loop);
+    opts = options(f);
+    opts.clock_ns = still_clock;
+    opts.processors = processors;
+    opts.sleep = sleep;
+    sleepy = *loop_table();
+    sleepy.wait = note_sleep;
+    slept_ms = 0;
+    assert_int_equal(vbn_team_create(&sleepy, loop_port(f->loop, 1), loop_peers(f->loop, 1), RANKS,
+                                     1, 9, &opts, &f->team[1], NULL),
+                     VBN_OK);
+    assert_int_equal(vbn_coll_istart(f->team[1], &args, &req, NULL), VBN_OK);
+    assert_int_equal(vbn_coll_test(req), VBN_PENDING);
+    return req;
+}
+
+/* The other ranks never come. */
+static void forget(struct fixture *f, vbn_coll_req_t *req)
+{
+    loop_kill(f->loop, 0);
+    for (uint32_t r = 2; r < RANKS; r++)
+        loop_kill(f->loop, r);
+    while (vbn_coll_test(req) == VBN_PENDING)
+        loop_table()->progress(loop_port(f->loop, 1));
+    close_teams(f);
+    loop_destroy(f->loop);
+}
+
+static void who_shares_a_processor_yields_then_sleeps(void **state)
+{
+    struct fixture f;
+    vbn_coll_req_t *req = waiting(&f, VBN_COLL_BARRIER, 0, 2, true);
+
+    (void)state;
+    assert_int_equal(vbn_coll_rest(req, 1, 5), VBN_REST_YIELDED);
+    assert_int_equal(vbn_coll_rest(req, 2, 5), VBN_REST_YIELDED);
+    f.now_ns += 149999; /* three ranks a processor, 50 µs each */
+    assert_int_equal(vbn_coll_rest(req, 3, 5), VBN_REST_YIELDED);
+    f.now_ns += 1;
+    assert_int_equal(vbn_coll_rest(req, 4, 5), VBN_REST_SLEPT);
+    assert_int_equal(slept_ms, 5);
+    assert_int_equal(vbn_coll_rest(req, 1, 5), VBN_REST_YIELDED);
+    assert_int_equal(vbn_coll_rest(req, 2, 5), VBN_REST_YIELDED);
+    assert_int_equal(vbn_coll_rest(req, 3, 5), VBN_REST_YIELDED);
+    assert_int_equal(slept_ms, 5);
+    forget(&f, req);
+}
+
+static void who_waits_for_much_sleeps_at_once(void **state)
+{
+    struct fixture f;
+    vbn_coll_req_t *req = waiting(&f, VBN_COLL_BCAST, 16384, 1, true);
+
+    (void)state;
+    assert_int_equal(vbn_coll_rest(req, 1, 7), VBN_REST_SLEPT);
+    assert_int_equal(slept_ms, 7);
+    forget(&f, req);
+}
+
+static void who_has_a_processor_or_may_not_sleep_does_not(void **state)
+{
+    struct fixture f;
+    vbn_coll_req_t *req = waiting(&f, VBN_COLL_BCAST, 16384, RANKS, true);
+
+    (void)state;
+    assert_int_equal(vbn_coll_rest(req, 1, 7), VBN_REST_NONE);
+    forget(&f, req);
+    req = waiting(&f, VBN_COLL_BCAST, 16384, 1, false);
+    for (unsigned idle = 1; idle < 10; idle++, f.now_ns += 1000000)
+        assert_int_equal(vbn_coll_rest(req, idle, 7), VBN_REST_YIELDED);
+    assert_int_equal(slept_ms, 0);
+    forget(&f, req);
+}
+
+/* --- calls that repeat ------------------------------------------------------------------------ */
+
+static void add_one(const void *in, void *inout, size_t count, void *arg)
+{
+    for (size_t i = 0; i < count; i++)
+        ((int32_t *)inout)[i] += ((const int32_t *)in)[i] + *(const int32_t *)arg;
+}
+
+/* ARGS on two ranks, whose values are 5 and 3; the result of rank 1. */
+static int32_t result_of(struct fixture *f, struct vbn_coll_args args)
+{
+    static int32_t in[2], out[2];
+    vbn_coll_req_t *req[2];
+    int status[2];
+
+    for (uint32_t r = 0; r < 2; r++) {
+        in[r] = r ? 3 : 5;
+        out[r] = 0;
+        args.sendbuf = &in[r];
+        args.recvbuf = &out[r];
+        assert_int_equal(vbn_coll_istart(f->team[r], &args, &req[r], &f->err), VBN_OK);
+    }
+    finish(f, req, 2, status);
+    assert_int_equal(status[0], VBN_OK);
+    assert_int_equal(status[1], VBN_OK);
+    assert_int_equal(out[0], out[1]);
+    return out[1];
+}
+
+/* What is taken over from the last call like it is only what is the same. */
+static void calls_that_repeat(void **state)
+{
+    struct vbn_coll_args args = {.size = sizeof(args),
+                                 .coll = VBN_COLL_ALLREDUCE,
+                                 .count = 1,
+                                 .dtype = VBN_INT32,
+                                 .op = VBN_SUM};
+    int32_t ten = 10, twenty = 20, value = 0;
+    struct vbn_user_op plus_ten = {add_one, &ten, true}, plus_twenty = {add_one, &twenty, true};
+    struct loop_options loop = {.eager_limit = SIZE_MAX};
+    struct vbn_coll_args bad = args;
+    struct fixture f;
+    vbn_coll_req_t *req;
+
+    (void)state;
+    open_all(&f, &loop, 2, NULL);
+    for (int i = 0; i < 3; i++) {
+        args.user_op = NULL;
+        args.op = VBN_SUM;
+        assert_int_equal(result_of(&f, args), 8);
+        args.op = VBN_MAX;
+        assert_int_equal(result_of(&f, args), 5);
+        args.user_op = &plus_ten;
+        assert_int_equal(result_of(&f, args), 18);
+        args.user_op = &plus_twenty;
+        assert_int_equal(result_of(&f, args), 28);
+    }
+    bad.recvbuf = &value;
+    assert_int_equal(vbn_coll_istart(f.team[0], &bad, &req, NULL), VBN_ERR_INVALID);
+    bad.sendbuf = &value; /* the same */
+    assert_int_equal(vbn_coll_istart(f.team[0], &bad, &req, NULL), VBN_ERR_INVALID);
+    plus_ten.fn = NULL;
+    args.user_op = &plus_ten;
+    args.sendbuf = &value;
+    args.recvbuf = &ten;
+    assert_int_equal(vbn_coll_istart(f.team[0], &args, &req, NULL), VBN_ERR_INVALID);
+    close_all(&f);
+}
+
 /* --- without memory --------------------------------------------------------------------------- */
 
 static unsigned fail_in; /* the allocation of this number from now fails; 0: none */
@@ -912,6 +1083,10 @@ int main(void)
         cmocka_unit_test(the_check_names_both_calls),
         cmocka_unit_test(the_check_lets_pass_what_agrees),
         cmocka_unit_test(a_stall_is_told_once),
+        cmocka_unit_test(who_shares_a_processor_yields_then_sleeps),
+        cmocka_unit_test(who_waits_for_much_sleeps_at_once),
+        cmocka_unit_test(who_has_a_processor_or_may_not_sleep_does_not),
+        cmocka_unit_test(calls_that_repeat),
         cmocka_unit_test(without_memory_nothing_is_left),
     };
 
