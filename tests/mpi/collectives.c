@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { GAP = -1, GAP_INTS = 2, TAG_TOKEN = 1, EVERYBODY = 1000 };
 
@@ -368,6 +369,40 @@ static void call_all(const struct job *job, int count)
     }
 }
 
+/* At PLACE, where there was memory before, if nothing else has come there. */
+static int *map_again(void *place, size_t bytes)
+{
+    int how = MAP_PRIVATE | MAP_ANONYMOUS;
+    void *memory =
+        mmap(place, bytes, PROT_READ | PROT_WRITE, how | (place ? MAP_FIXED_NOREPLACE : 0), -1, 0);
+
+    if (memory == MAP_FAILED)
+        memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, how, -1, 0);
+    expect(memory != MAP_FAILED, "no memory");
+    return memory;
+}
+
+/* Other pages at the same address each time: a registration of the old ones would move what is no
+ * longer there. */
+static void bcast_of_new_memory(const struct job *job)
+{
+    enum { INTS = 50000, TIMES = 8 };
+    int *ints = NULL;
+
+    for (int time = 0; time < TIMES; time++) {
+        int root = time % job->size;
+
+        step("bcast of %d ints in memory that is mapped for the %d. time", (int)INTS, time + 1);
+        ints = map_again(ints, INTS * sizeof(int));
+        for (int i = 0; i < INTS; i++)
+            ints[i] = job->rank == root ? time * INTS + i : -1;
+        MPI_Bcast(ints, INTS, MPI_INT, root, MPI_COMM_WORLD);
+        for (int i = 0; i < INTS; i++)
+            expect(ints[i] == time * INTS + i, "int %d is %d, not %d", i, ints[i], time * INTS + i);
+        munmap(ints, INTS * sizeof(int));
+    }
+}
+
 void run_collectives(const struct job *job)
 {
     const int counts[] = {0, 1, 600, 4001, share_of(100000, job->size, 24000)};
@@ -381,4 +416,5 @@ void run_collectives(const struct job *job)
         if (job->size > 1)
             barrier_holds(job, root);
     }
+    bcast_of_new_memory(job);
 }
