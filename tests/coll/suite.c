@@ -267,7 +267,8 @@ static bool run_flavours(struct run *run, enum vbn_coll coll)
     return coll == VBN_COLL_BARRIER ? run_held_barriers(run) : run_large(run, coll);
 }
 
-/* Teams of all ranks that are here, told to use one algorithm. */
+/* Teams of all ranks that are here, told to use one algorithm, and that processors are shared: then
+ * trees begin at another rank each time. */
 static bool make_teams(struct run *run)
 {
     struct vbn_team_options opts;
@@ -275,6 +276,7 @@ static bool make_teams(struct run *run)
 
     vbn_team_options_init(&opts, sizeof(opts));
     opts.rules = run->rule;
+    opts.processors = run->size / 2;
     run->here = 0;
     for (uint32_t i = 0; i < run->world->count && run->world->first + i < run->size; i++) {
         if (run->world->team_create(run->world->arg, run->world->first + i, run->size, id, &opts,
