@@ -68,7 +68,6 @@ static int take_type(vbn_coll_req_t *req, const struct vbn_coll_args *args, stru
         return refuse(req, err, "there is no such type of element");
     if (args->dtype == VBN_BYTES && args->elem_size)
         call->elem = args->elem_size;
-    req->dtype = args->dtype;
     call->commutative = true;
     req->reduce = NULL;
     req->op_kind = 0;
@@ -250,7 +249,7 @@ bool vbn_call_has_root(enum vbn_coll coll)
     return (unsigned)coll < VBN_COLL_COUNT && (has[coll] & HAS_ROOT);
 }
 
-int vbn_call_take(vbn_coll_req_t *req, const struct vbn_coll_args *args, uint32_t top,
+int vbn_call_take(vbn_coll_req_t *req, const struct vbn_coll_args *args, uint32_t root,
                   struct vbn_error *err)
 {
     const vbn_team_t *team = req->team;
@@ -263,15 +262,12 @@ int vbn_call_take(vbn_coll_req_t *req, const struct vbn_coll_args *args, uint32_
     *call = (struct vbn_call){.coll = args->coll,
                               .rank = team->rank,
                               .size = team->size,
-                              .root = top,
+                              .root = root,
                               .alpha_ns = (double)team->opts.alpha_ns,
                               .beta_ns = (double)team->opts.beta_ps / 1e3};
-    if (has[args->coll] & HAS_ROOT) {
-        if (args->root >= team->size)
-            return vbn_error_set(err, VBN_ERR_INVALID, "%s on team %u: root %u of %u ranks",
-                                 vbn_coll_name(args->coll), team->id, args->root, team->size);
-        call->root = args->root;
-    }
+    if (root >= team->size)
+        return vbn_error_set(err, VBN_ERR_INVALID, "%s on team %u: root %u of %u ranks",
+                             vbn_coll_name(args->coll), team->id, root, team->size);
     call->in_place = in_place(call, args);
     status = take_type(req, args, err);
     if (status == VBN_OK)

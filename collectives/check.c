@@ -98,7 +98,7 @@ void vbn_check_fill(const vbn_coll_req_t *req, void *mine)
     word[WORD_ROOT] = req->call.root;
     word[WORD_COUNT] = req->signed_count;
     word[WORD_ELEM] = req->call.elem;
-    word[WORD_DTYPE] = req->dtype;
+    word[WORD_DTYPE] = req->args.dtype;
     word[WORD_OP] = req->op_kind;
     for (const char *c = req->algorithm->name; *c; c++)
         word[WORD_ALGORITHM] = word[WORD_ALGORITHM] * 31 + (unsigned char)*c;

@@ -202,14 +202,14 @@ static int build(vbn_coll_req_t *req, struct vbn_error *err)
 }
 
 /* Makes REQ's call and schedule of ARGS. */
-static int prepare(vbn_coll_req_t *req, const struct vbn_coll_args *args, uint32_t top,
+static int prepare(vbn_coll_req_t *req, const struct vbn_coll_args *args, uint32_t root,
                    struct vbn_error *err)
 {
     int status;
 
     req->algorithm = NULL; /* until there is a schedule */
     req->args = *args;
-    status = vbn_call_take(req, args, top, err);
+    status = vbn_call_take(req, args, root, err);
     if (status == VBN_OK)
         status = build(req, err);
     if (status != VBN_OK)
@@ -237,19 +237,19 @@ static int new_req(vbn_team_t *team, const struct vbn_coll_args *args, enum vbn_
                    vbn_coll_req_t **made, struct vbn_error *err)
 {
     vbn_coll_req_t *req;
-    uint32_t top;
+    uint32_t root;
     int status = VBN_OK;
 
     if (!team || !args || !made || args->size < sizeof(*args))
         return vbn_error_set(err, VBN_ERR_INVALID,
                              "a collective needs a team, arguments with their size, and a request");
-    top = next_top(team, kind);
-    req = get_again(team, args, vbn_call_has_root(args->coll) ? args->root : top);
+    root = vbn_call_has_root(args->coll) ? args->root : next_top(team, kind);
+    req = get_again(team, args, root);
     if (!req) {
         req = get_other(team);
         if (!req)
             return vbn_error_set(err, VBN_ERR_NO_MEMORY, "no memory for a request");
-        status = prepare(req, args, top, err);
+        status = prepare(req, args, root, err);
     }
     if (status == VBN_OK)
         status = number(req, kind, err);
@@ -325,6 +325,11 @@ static void look_at_clock(vbn_coll_req_t *req)
         vbn_engine_stall_report(req);
 }
 
+static bool may_sleep(const vbn_team_t *team)
+{
+    return team->opts.sleep && team->tr->wait;
+}
+
 /*
  * After IDLE polls that found nothing: whether to sleep. Most waits are over when the processor
  * comes back for the first time: only then is it worth it to look at the clock.
@@ -332,14 +337,12 @@ static void look_at_clock(vbn_coll_req_t *req)
 static bool is_long(vbn_coll_req_t *req, unsigned idle)
 {
     const vbn_team_t *team = req->team;
-    uint64_t patience_ns = (uint64_t)YIELD_NS * (team->size / vbn_team_at_once(team));
 
-    if (!team->opts.sleep || !team->tr->wait)
-        return false;
     if (idle > 2)
         return vbn_team_clock_ns(team) >= req->sleep_at_ns;
     if (idle == 2)
-        req->sleep_at_ns = vbn_team_clock_ns(team) + patience_ns;
+        req->sleep_at_ns =
+            vbn_team_clock_ns(team) + (uint64_t)YIELD_NS * (team->size / vbn_team_at_once(team));
     return vbn_engine_awaited(req) >= LONG_BYTES;
 }
 
@@ -349,7 +352,7 @@ enum vbn_coll_rest vbn_coll_rest(vbn_coll_req_t *req, unsigned idle, int sleep_m
 
     if (vbn_team_at_once(team) == team->size)
         return VBN_REST_NONE;
-    if (is_long(req, idle)) {
+    if (may_sleep(team) && is_long(req, idle)) {
         team->tr->wait(team->port, sleep_ms);
         return VBN_REST_SLEPT;
     }
@@ -370,7 +373,7 @@ int vbn_coll_wait(vbn_coll_req_t *req)
         if (++turns % LOOK_TURNS == 0)
             look_at_clock(req);
         if (idle && vbn_coll_rest(req, idle, SLEEP_MS) == VBN_REST_NONE && idle % IDLE_POLLS == 0 &&
-            team->opts.sleep && team->tr->wait)
+            may_sleep(team))
             team->tr->wait(team->port, SLEEP_MS);
         /* other ranks may need those before they come to this one */
         vbn_coll_progress(req->team);

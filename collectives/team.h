@@ -61,7 +61,6 @@ struct vbn_coll_req {
     /* the call */
     struct vbn_coll_args args; /* as the caller gave them; whether there was a user's operation */
     struct vbn_call call;
-    enum vbn_dtype dtype;
     vbn_reduce_fn reduce;
     void *reduce_arg;
     uint64_t op_kind; /* or VBN_OP_USER */
@@ -119,10 +118,10 @@ uint64_t vbn_team_clock_ns(const vbn_team_t *team);
 void vbn_req_destroy(vbn_coll_req_t *req);
 
 /*
- * call.c: checks ARGS and fills what REQ knows of the call but the algorithm; TOP is the root of
- * an operation that has none. Errors as vbn_coll_init().
+ * call.c: checks ARGS and fills what REQ knows of the call but the algorithm; ROOT also where
+ * the operation has none. Errors as vbn_coll_init().
  */
-int vbn_call_take(vbn_coll_req_t *req, const struct vbn_coll_args *args, uint32_t top,
+int vbn_call_take(vbn_coll_req_t *req, const struct vbn_coll_args *args, uint32_t root,
                   struct vbn_error *err);
 
 /* Whether calls of COLL name a root. */
