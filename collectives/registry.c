@@ -3,6 +3,8 @@
 #include "algorithms.h"
 #include "peers.h"
 
+#include <string.h>
+
 /* Of each operation the first can do any call; and of two that the model holds for equal, the first
  * is taken. */
 const struct vbn_algorithm *const vbn_algorithms[] = {
@@ -77,6 +79,16 @@ const char *vbn_coll_name(enum vbn_coll coll)
     };
 
     return (unsigned)coll < VBN_COLL_COUNT ? names[coll] : NULL;
+}
+
+int vbn_coll_find(const char *name, enum vbn_coll *coll)
+{
+    for (int i = 0; i < VBN_COLL_COUNT; i++)
+        if (strcmp(vbn_coll_name((enum vbn_coll)i), name) == 0) {
+            *coll = (enum vbn_coll)i;
+            return VBN_OK;
+        }
+    return VBN_ERR_INVALID;
 }
 
 const struct vbn_algorithm *vbn_algorithm_at(enum vbn_coll coll, unsigned i)

@@ -35,13 +35,10 @@ static int find_coll(struct reading *r, const char *name, enum vbn_coll *coll)
 {
     char all[240] = "";
 
-    for (int i = 0; i < VBN_COLL_COUNT; i++) {
-        if (strcmp(vbn_coll_name((enum vbn_coll)i), name) == 0) {
-            *coll = (enum vbn_coll)i;
-            return VBN_OK;
-        }
+    if (vbn_coll_find(name, coll) == VBN_OK)
+        return VBN_OK;
+    for (int i = 0; i < VBN_COLL_COUNT; i++)
         append(all, sizeof(all), vbn_coll_name((enum vbn_coll)i));
-    }
     return bad(r, "no operation", name, all);
 }
 

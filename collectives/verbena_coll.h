@@ -330,6 +330,9 @@ int vbn_exscan(vbn_team_t *team, const void *sendbuf, void *recvbuf, size_t coun
 /* The name of COLL as in rules; NULL if there is none. Any thread. */
 const char *vbn_coll_name(enum vbn_coll coll);
 
+/* Sets *COLL to the operation that has that NAME; VBN_ERR_INVALID: none has. Any thread. */
+int vbn_coll_find(const char *name, enum vbn_coll *coll);
+
 /* The name of the I-th algorithm for COLL; NULL beyond the last. Any thread. */
 const char *vbn_coll_algorithm(enum vbn_coll coll, unsigned i);
 

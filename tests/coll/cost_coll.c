@@ -12,7 +12,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define RANKS 4u
 
@@ -84,23 +83,13 @@ static bool make_teams(void)
     return true;
 }
 
-static bool by_name(const char *name, struct vbn_coll_args *args)
-{
-    for (int coll = 0; coll < VBN_COLL_COUNT; coll++)
-        if (!strcmp(vbn_coll_name((enum vbn_coll)coll), name)) {
-            args->coll = (enum vbn_coll)coll;
-            return true;
-        }
-    return false;
-}
-
 int main(int argc, char **argv)
 {
     struct vbn_coll_args args = {
         .size = sizeof(args), .count = 1, .dtype = VBN_DOUBLE, .op = VBN_SUM};
     bool good;
 
-    if (argc != 3 || !by_name(argv[1], &args)) {
+    if (argc != 3 || vbn_coll_find(argv[1], &args.coll) != VBN_OK) {
         fprintf(stderr, "cost_coll OPERATION TIMES\n");
         return 2;
     }

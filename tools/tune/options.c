@@ -58,11 +58,9 @@ static void read_colls(struct argp_state *state, char *list, struct tune_options
 
     opts->colls = 0;
     for (char *name = strtok_r(list, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
-        unsigned coll = 0;
+        enum vbn_coll coll = VBN_COLL_COUNT;
 
-        while (coll < VBN_COLL_COUNT && strcmp(name, vbn_coll_name((enum vbn_coll)coll)) != 0)
-            coll++;
-        if (coll == VBN_COLL_COUNT || !tune_can((enum vbn_coll)coll))
+        if (vbn_coll_find(name, &coll) != VBN_OK || !tune_can(coll))
             argp_error(state, "--coll: '%s' is no operation with a choice of algorithms", name);
         opts->colls |= 1u << coll;
     }
