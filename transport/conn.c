@@ -97,11 +97,17 @@ static bool prepare(struct vbn_conn *conn)
     return rc == VBN_OK;
 }
 
-static struct rdma_conn_param conn_param(const struct vbn_conn *conn, const void *hello)
+/* What we ask of the connection, with HELLO, which gets our private data. */
+static struct rdma_conn_param conn_param(const struct vbn_conn *conn, uint8_t version,
+                                         uint8_t version_min,
+                                         char hello[sizeof(struct vbn_wire_hello)])
 {
+    struct vbn_wire_hello h = vbn_cm_hello(conn, version, version_min);
+
+    vbn_wire_hello_write(hello, &h);
     return (struct rdma_conn_param){
         .private_data = hello,
-        .private_data_len = sizeof(struct vbn_wire_hello),
+        .private_data_len = sizeof(h),
         .responder_resources = conn->ctx->device.max_read_in,
         .initiator_depth = conn->ctx->device.max_read_out,
         .retry_count = (uint8_t)conn->ctx->opts.retry_count,
@@ -113,16 +119,13 @@ static struct rdma_conn_param conn_param(const struct vbn_conn *conn, const void
 
 static void act_connect(struct vbn_conn *conn)
 {
-    struct vbn_wire_hello h;
-    char hello[sizeof(h)];
+    char hello[sizeof(struct vbn_wire_hello)];
     struct rdma_conn_param param;
 
     if (!prepare(conn))
         return;
-    h = vbn_cm_hello(conn, (uint8_t)conn->ctx->opts.wire_version,
-                     vbn_options_version_min(&conn->ctx->opts));
-    vbn_wire_hello_write(hello, &h);
-    param = conn_param(conn, hello);
+    param = conn_param(conn, (uint8_t)conn->ctx->opts.wire_version,
+                       vbn_options_version_min(&conn->ctx->opts), hello);
     if (rdma_connect(conn->id, &param))
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "rdma_connect: %s", strerror(errno));
 }
@@ -133,15 +136,12 @@ static void act_accept(struct vbn_conn *conn)
     uint8_t version = vbn_wire_version_common((uint8_t)ctx->opts.wire_version,
                                               vbn_options_version_min(&ctx->opts),
                                               conn->hello.version, conn->hello.version_min);
-    struct vbn_wire_hello h;
-    char hello[sizeof(h)];
+    char hello[sizeof(struct vbn_wire_hello)];
     struct rdma_conn_param param;
 
     if (!prepare(conn))
         return;
-    h = vbn_cm_hello(conn, version, version);
-    vbn_wire_hello_write(hello, &h);
-    param = conn_param(conn, hello);
+    param = conn_param(conn, version, version, hello);
     param.responder_resources = (uint8_t)vbn_min(param.responder_resources, conn->read_in);
     param.initiator_depth = (uint8_t)vbn_min(param.initiator_depth, conn->read_out);
     if (vbn_qp_connect(conn, param.responder_resources, param.initiator_depth))

@@ -164,8 +164,8 @@ static int join(struct vbn_half *half, const struct vbn_wire_half *peer, void *u
                 vbn_endpoint_t **out, struct vbn_error *err)
 {
     vbn_context_t *ctx = half->ctx;
-    vbn_endpoint_t *ep = NULL;
-    bool made = false;
+    vbn_endpoint_t *ep;
+    bool made;
     int rc;
 
     if (!half->conn)

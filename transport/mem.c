@@ -77,18 +77,6 @@ int vbn_mem_make(vbn_context_t *ctx, void *addr, size_t len, unsigned access, vb
     return VBN_OK;
 }
 
-static void lend(vbn_mem_t *mem)
-{
-    if (mem->lends++ == 0)
-        LIST_INSERT_HEAD(&mem->ctx->lent_mems, mem, lent_entry);
-}
-
-static void reclaim(vbn_mem_t *mem)
-{
-    if (--mem->lends == 0)
-        LIST_REMOVE(mem, lent_entry);
-}
-
 static void end(vbn_mem_t *mem)
 {
     LIST_REMOVE(mem, entry);
@@ -98,8 +86,9 @@ static void end(vbn_mem_t *mem)
 
 void vbn_mem_drop(vbn_mem_t *mem)
 {
-    while (mem->lends)
-        reclaim(mem);
+    if (mem->lends)
+        LIST_REMOVE(mem, lent_entry);
+    mem->lends = 0;
     mem->dropped = true;
     if (!mem->messages)
         end(mem);
@@ -127,14 +116,16 @@ void vbn_mem_deregister(vbn_mem_t *mem)
 void vbn_mem_lend(vbn_mem_t *mem)
 {
     vbn_lock(mem->ctx);
-    lend(mem);
+    if (mem->lends++ == 0)
+        LIST_INSERT_HEAD(&mem->ctx->lent_mems, mem, lent_entry);
     vbn_unlock(mem->ctx);
 }
 
 void vbn_mem_reclaim(vbn_mem_t *mem)
 {
     vbn_lock(mem->ctx);
-    reclaim(mem);
+    if (--mem->lends == 0)
+        LIST_REMOVE(mem, lent_entry);
     vbn_unlock(mem->ctx);
 }
 

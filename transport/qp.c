@@ -10,9 +10,9 @@
 /* What rdma_cm sets on Linux 6.1 over RoCE: 4.096 us * 2^19 is 2.1 s. So often a message is
  * repeated for a peer that has not joined yet. */
 #define ACK_TIMEOUT 19
-#define RETRIES_MAX                                                                                \
-    6 /* 7 means for ever to soft-RoCE (doc/behaviours.md, h): no end would be noticed */
-#define HOP_LIMIT 64
+/* 7 means for ever to soft-RoCE (doc/behaviours.md, h): no end would be noticed. */
+#define RETRIES_MAX 6
+#define HOP_LIMIT   64
 
 /* --- the send queue's ring
  * -------------------------------------------------------------------------- */
