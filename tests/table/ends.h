@@ -39,6 +39,8 @@ int ends_open_one_way(void **state);
 int ends_close(void **state);
 /* Two ports that do not know each other. */
 int ends_open_strangers(void **state);
+/* FROM gets TO for its peer, by its address. */
+void introduce(struct end *from, struct end *to);
 /* Connects them by halves. */
 void ends_join(void);
 /* Makes half of a connection; its blob of *LEN bytes, at most BLOB_MAX, goes to BLOB. */

@@ -119,32 +119,28 @@ static void first_words_wait_for_the_other_half(void **state)
 /* Who joins is the one whom its address names. */
 static void address_finds_the_joined_peer(void **state)
 {
-    unsigned char address[BLOB_MAX];
-    size_t len = sizeof(address);
-    vbn_peer_t *peer;
+    vbn_peer_t *joined;
 
     (void)state;
     if (!can_join())
         return;
     ends_join();
-    assert_int_equal(tr->address(b.port, address, &len), VBN_OK);
-    assert_int_equal(tr->connect(a.port, address, len, &b, &peer, NULL), VBN_OK);
-    assert_ptr_equal(peer, a.peer);
+    joined = a.peer;
+    introduce(&a, &b);
+    assert_ptr_equal(a.peer, joined);
     talk();
 }
 
 /* A peer known by its address, not connected yet: what waits is sent by the halves. */
 static void half_joins_a_known_peer(void **state)
 {
-    unsigned char address[BLOB_MAX];
-    size_t len = sizeof(address);
     vbn_peer_t *known;
 
     (void)state;
     if (!can_join())
         return;
-    assert_int_equal(tr->address(b.port, address, &len), VBN_OK);
-    assert_int_equal(tr->connect(a.port, address, len, &a, &known, NULL), VBN_OK);
+    introduce(&a, &b);
+    known = a.peer;
     ends_join();
     assert_ptr_equal(a.peer, known);
     talk();
@@ -317,8 +313,8 @@ static void blob_serves_one_peer(void **state)
 /* A connection by address comes first: halves are refused, on both sides, and it goes on. */
 static void address_comes_first(void **state)
 {
-    unsigned char address[BLOB_MAX], of_a[BLOB_MAX], of_b[BLOB_MAX], in;
-    size_t len = sizeof(address), len_a, len_b;
+    unsigned char of_a[BLOB_MAX], of_b[BLOB_MAX], in;
+    size_t len_a, len_b;
     vbn_half_t *half_a, *half_b;
     struct vbn_op send, recv;
     int status;
@@ -328,8 +324,7 @@ static void address_comes_first(void **state)
         return;
     half_a = half_of(&a, of_a, &len_a);
     half_b = half_of(&b, of_b, &len_b);
-    assert_int_equal(tr->address(b.port, address, &len), VBN_OK);
-    assert_int_equal(tr->connect(a.port, address, len, &a, &a.peer, NULL), VBN_OK);
+    introduce(&a, &b);
     post_recv(&b, NULL, &in, 1, 5, VBN_TAG_MAX, &recv);
     post_send(&a, "x", 1, 5, &send);
     status = join(half_a, of_b, len_b, &a); /* the attempt is under way */
@@ -340,9 +335,7 @@ static void address_comes_first(void **state)
     assert_int_equal(join(half_b, of_a, len_a, &b), VBN_ERR_INVALID);
     tr->half_destroy(half_a);
     tr->half_destroy(half_b);
-    len = sizeof(address);
-    assert_int_equal(tr->address(a.port, address, &len), VBN_OK);
-    assert_int_equal(tr->connect(b.port, address, len, &b, &b.peer, NULL), VBN_OK);
+    introduce(&b, &a);
     talk();
 }
 

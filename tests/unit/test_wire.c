@@ -318,8 +318,6 @@ static void hello_random(void **state)
     assert_true(accepted > 100);
 }
 
-/* --- private data of rejections --------------------------------------------------------------- */
-
 /* --- halves of connections -------------------------------------------------------------------- */
 
 static struct vbn_wire_half good_half(void)
@@ -464,7 +462,7 @@ static void half_cut_short(void **state)
     assert_true(vbn_wire_half_read(bytes, sizeof(bytes), &again));
 }
 
-/* --- refusals --------------------------------------------------------------------------------- */
+/* --- private data of rejections --------------------------------------------------------------- */
 
 static void refusals(void **state)
 {
