@@ -5,6 +5,8 @@
  */
 #include "bootstrap.h"
 
+#include "../hash.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,16 +142,6 @@ static uint32_t ask(const pmix_proc_t *proc, const char *key, uint32_t fallback)
     return number;
 }
 
-/* FNV-1a of the name space, which no other job of the runtime has. */
-static uint64_t key_of(const char *name_space)
-{
-    uint64_t key = UINT64_C(0xcbf29ce484222325);
-
-    for (; *name_space; name_space++)
-        key = (key ^ (unsigned char)*name_space) * UINT64_C(0x100000001b3);
-    return key;
-}
-
 static void fill(struct vbn_oob *oob, struct pmix_oob *pmix)
 {
     pmix_proc_t everybody = pmix->me;
@@ -162,7 +154,8 @@ static void fill(struct vbn_oob *oob, struct pmix_oob *pmix)
         .ranks = pmix->ranks,
         .local_rank = ask(&pmix->me, PMIX_LOCAL_RANK, 0),
         .local_ranks = ask(&everybody, PMIX_LOCAL_SIZE, 0),
-        .job_key = key_of(pmix->me.nspace),
+        /* no other job of the runtime has this name space */
+        .job_key = vbn_hash(pmix->me.nspace, strlen(pmix->me.nspace)),
         .arg = pmix,
         .allgather = pmix_allgather,
         .barrier = pmix_barrier,

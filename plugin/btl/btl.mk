@@ -10,7 +10,8 @@ VBN_BTL_SOURCES = \
 	plugin/btl/btl_verbena_param.c \
 	plugin/btl/btl_verbena_param.h \
 	plugin/btl/btl_verbena_reg.c \
-	plugin/btl/btl_verbena_rma.c
+	plugin/btl/btl_verbena_rma.c \
+	plugin/hash.h
 
 if BUILD_OMPI_BTL
 ompicomponent_LTLIBRARIES = plugin/btl/mca_btl_verbena.la

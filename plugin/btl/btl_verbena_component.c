@@ -13,6 +13,8 @@
 #include "btl_verbena.h"
 #include "btl_verbena_param.h"
 
+#include "../hash.h"
+
 #include "opal/mca/btl/base/btl_base_error.h"
 #include "opal/util/argv.h"
 #include "opal/util/basename.h"
@@ -215,7 +217,7 @@ static int device_open(btl_verbena_module_t *module, bool threads, struct vbn_er
 static uint64_t memory_id(void)
 {
     mca_base_component_list_item_t *item;
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    const char *host = opal_process_info.nodename;
     bool carried = false;
 
     OPAL_LIST_FOREACH(item, &opal_btl_base_framework.framework_components,
@@ -225,9 +227,7 @@ static uint64_t memory_id(void)
 
         carried = carried || strcmp(name, "vader") == 0 || strcmp(name, "sm") == 0;
     }
-    for (const char *c = opal_process_info.nodename; c && *c; c++)
-        hash = (hash ^ (uint8_t)*c) * 0x100000001b3u;
-    return carried ? hash : 0;
+    return carried ? vbn_hash(host, host ? strlen(host) : 0) : 0;
 }
 
 static int modex_publish(const btl_verbena_module_t *module)

@@ -19,6 +19,7 @@
 
 #include "verbena_transport.h"
 #include "../fail.h"
+#include "../hash.h"
 
 #include <pthread.h>
 #include <sys/queue.h>
@@ -225,12 +226,11 @@ int ucx_get(vbn_peer_t *peer, void *local, vbn_region_t *region, uint64_t remote
 
 /* --- ucx_blob.c ------------------------------------------------------------------------------- */
 
-/* Opaque bytes that peers exchange: big-endian numbers and a checksum, as UCP does not look twice
- * at what it unpacks. */
+/* Opaque bytes that peers exchange: big-endian numbers, and a checksum (vbn_hash()), as UCP does
+ * not look twice at what it unpacks. */
 void ucx_put_u32(unsigned char *at, uint32_t value);
 void ucx_put_u64(unsigned char *at, uint64_t value);
 uint32_t ucx_get_u32(const unsigned char *at);
 uint64_t ucx_get_u64(const unsigned char *at);
-uint64_t ucx_checksum(const unsigned char *bytes, size_t len);
 
 #endif

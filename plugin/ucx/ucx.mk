@@ -4,6 +4,7 @@
 
 VBN_UCX_SOURCES = \
 	plugin/fail.h \
+	plugin/hash.h \
 	plugin/ucx/ucx.h \
 	plugin/ucx/ucx_blob.c \
 	plugin/ucx/ucx_close.c \

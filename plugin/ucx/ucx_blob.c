@@ -22,13 +22,3 @@ uint64_t ucx_get_u64(const unsigned char *at)
 {
     return (uint64_t)ucx_get_u32(at) << 32 | ucx_get_u32(at + 4);
 }
-
-/* FNV-1a: against accidents, not against malice. */
-uint64_t ucx_checksum(const unsigned char *bytes, size_t len)
-{
-    uint64_t sum = UINT64_C(0xcbf29ce484222325);
-
-    for (size_t i = 0; i < len; i++)
-        sum = (sum ^ bytes[i]) * UINT64_C(0x100000001b3);
-    return sum;
-}

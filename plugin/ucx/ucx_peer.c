@@ -15,8 +15,8 @@
 
 static uint64_t address_checksum(const unsigned char *address, size_t len)
 {
-    return ucx_checksum(address, AT_CHECKSUM) ^
-           ucx_checksum(address + ADDRESS_HEADER, len - ADDRESS_HEADER);
+    return vbn_hash(address, AT_CHECKSUM) ^
+           vbn_hash(address + ADDRESS_HEADER, len - ADDRESS_HEADER);
 }
 
 int ucx_address(vbn_port_t *port, void *buf, size_t *len)

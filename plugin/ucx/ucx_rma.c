@@ -86,7 +86,7 @@ void ucx_mem_deregister(vbn_region_t *region)
 
 static uint64_t key_checksum(const unsigned char *key, size_t len)
 {
-    return ucx_checksum(key, AT_CHECKSUM) ^ ucx_checksum(key + KEY_HEADER, len - KEY_HEADER);
+    return vbn_hash(key, AT_CHECKSUM) ^ vbn_hash(key + KEY_HEADER, len - KEY_HEADER);
 }
 
 static void write_key(const vbn_region_t *region, const void *packed, size_t packed_len,
