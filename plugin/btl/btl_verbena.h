@@ -215,8 +215,6 @@ mca_btl_base_registration_handle_t *btl_verbena_register_mem(mca_btl_base_module
 int btl_verbena_deregister_mem(mca_btl_base_module_t *btl,
                                mca_btl_base_registration_handle_t *handle);
 
-/* The region behind a local HANDLE; NULL when there is none. */
-
 /* A registration in the cache. */
 typedef struct btl_verbena_registration {
     mca_rcache_base_registration_t base;

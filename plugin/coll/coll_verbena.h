@@ -7,8 +7,8 @@
  *     mpi         the collectives as Open MPI calls them, blocking and nonblocking
  *     call        one call: started, waited for, or completed as a request
  *     data        MPI's types, operations and buffers as the collectives layer wants them
- *     split       a communicator's members by node, and its parts: each node, and the nodes'
- * leaders node        blocking collectives where members share nodes: in each node, between leaders
+ *     split       a communicator's members by node, and its parts: each node, and the leaders
+ *     node        blocking collectives where members share nodes: in each node, between leaders
  *
  * It runs over the context, and so over the connections, of the BTL component `verbena`.
  *
@@ -99,7 +99,7 @@ typedef struct coll_verbena_view {
     ompi_datatype_t *type;
     ompi_communicator_t *comm;
     bool unpack;                /* when the call is over */
-    size_t span;                /* bytes from the first to the last of it, where it is not packed */
+    size_t span;                /* bytes from `bytes` to its end; 0: packed, or some lie before */
     mca_btl_base_module_t *btl; /* of `handle` */
     mca_btl_base_registration_handle_t *handle; /* while it is lent; or NULL */
     int blocks;

@@ -153,24 +153,6 @@ static char *block_at(const coll_verbena_view_t *view, int i)
     return (char *)view->user + at * extent;
 }
 
-/* Where the last byte of blocks of elements of SIZE ends; 0: one lies before VIEW->user. */
-static size_t span_of(const coll_verbena_view_t *view, size_t size)
-{
-    size_t end = 0;
-
-    if (!view->displs && !view->counts)
-        return (size_t)view->blocks * (size_t)view->count * size;
-    for (int i = 0; i < view->blocks; i++) {
-        int at = view->displs ? view->displs[i] : i * view->count;
-
-        if (at < 0)
-            return 0;
-        if (((size_t)at + (size_t)block_count(view, i)) * size > end)
-            end = ((size_t)at + (size_t)block_count(view, i)) * size;
-    }
-    return end;
-}
-
 /* Sizes, and offsets of blocks that follow one another; returns their sum. */
 static size_t lay_out(const coll_verbena_view_t *view, size_t size, size_t *sizes, size_t *offsets)
 {
@@ -186,6 +168,25 @@ static size_t lay_out(const coll_verbena_view_t *view, size_t size, size_t *size
         at += bytes;
     }
     return at;
+}
+
+/* Offsets of blocks that lie where the caller says; returns where the last of them ends, or 0 where
+ * one begins before VIEW->user. */
+static size_t displace(const coll_verbena_view_t *view, size_t size, size_t *offsets)
+{
+    ptrdiff_t end = 0;
+    bool before = false;
+
+    for (int i = 0; i < view->blocks; i++) {
+        ptrdiff_t at = (ptrdiff_t)view->displs[i] * (ptrdiff_t)size;
+        ptrdiff_t behind = at + (ptrdiff_t)block_count(view, i) * (ptrdiff_t)size;
+
+        if (offsets)
+            offsets[i] = (size_t)at;
+        before = before || at < 0;
+        end = behind > end ? behind : end;
+    }
+    return before ? 0 : (size_t)end;
 }
 
 static void pack_all(coll_verbena_view_t *view, size_t len, bool in)
@@ -256,10 +257,9 @@ bool coll_verbena_view(coll_verbena_view_t *view, ompi_communicator_t *comm, con
     if (!is_dense(type))
         return view_packed(view, size, read, written, sizes, offsets);
     view->bytes = view->user;
-    view->span = span_of(view, size);
-    lay_out(view, size, sizes, offsets);
-    for (int i = 0; displs && offsets && i < blocks; i++)
-        offsets[i] = (size_t)((ptrdiff_t)displs[i] * (ptrdiff_t)size);
+    view->span = lay_out(view, size, sizes, offsets);
+    if (displs)
+        view->span = displace(view, size, offsets);
     return true;
 }
 
