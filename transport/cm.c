@@ -3,6 +3,7 @@
 #include "context.h"
 #include "error.h"
 #include "log.h"
+#include "recover.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +13,9 @@
 #include <unistd.h>
 
 #define BACKLOG               1024
-#define CM_REJECT_BY_CONSUMER 28 /* InfiniBand 12.6.7.2 */
+#define CM_REJECT_NOBODY      8  /* InfiniBand 12.6.7.2: no such service */
+#define CM_REJECT_BY_CONSUMER 28 /* the same */
+#define GIVE_WAY_NS           100000000u
 
 /* What an event says, copied so that it can be acknowledged first. */
 struct cm_event {
@@ -67,7 +70,7 @@ static void refuse(vbn_context_t *ctx, struct rdma_cm_id *id, uint8_t reason)
 /* --- a peer's request
  * ---------------------------------------------------------------------------------- */
 
-static uint8_t check_request(const vbn_context_t *ctx, const struct vbn_wire_hello *h, bool read_ok)
+static uint8_t check_request(vbn_context_t *ctx, const struct vbn_wire_hello *h, bool read_ok)
 {
     if (!read_ok)
         return VBN_REASON_MALFORMED;
@@ -78,7 +81,28 @@ static uint8_t check_request(const vbn_context_t *ctx, const struct vbn_wire_hel
         return VBN_REASON_STRANGER;
     if (h->buf_size != sizeof(struct vbn_wire_hdr) + ctx->max_am_len)
         return VBN_REASON_SIZES;
-    return ctx->closing ? VBN_REASON_CLOSED : 0;
+    return ctx->closing && !vbn_endpoint_find(ctx, h->src_uid) ? VBN_REASON_CLOSED
+                                                                               : 0;
+}
+
+/*
+ * The peer of CONN asks for another connection. If CONN is among those that it knows, it has lost
+ * it: we drain our side too, and it asks again. If not, the request may be an old one, or the peer
+ * may never have learnt that CONN was established: its device tells.
+ */
+static void doubt(struct vbn_conn *conn, const struct vbn_wire_hello *hello)
+{
+    if ((int32_t)(hello->session - conn->session) >= 0)
+        vbn_conn_fail(conn, VBN_EV_QP_ERROR, "the peer has lost it");
+    else if (!conn->ctx->device.iwarp)
+        vbn_qp_probe(conn);
+}
+
+/* ATTEMPT's request may have been lost with the link, which the peer's proves to work again. */
+static bool is_stale(const struct vbn_conn *attempt)
+{
+    return attempt->ep->recovery.since_ns && attempt->state == VBN_CONN_CONNECTING &&
+           vbn_now_ns(attempt->ctx) - attempt->up_ns >= GIVE_WAY_NS;
 }
 
 /*
@@ -86,20 +110,26 @@ static uint8_t check_request(const vbn_context_t *ctx, const struct vbn_wire_hel
  * tell alone which that is. An answer already on its way, or on iWARP one that the peer has not
  * spoken after, is dropped for a newer request: the peer has given the older one up.
  */
-static uint8_t make_way(vbn_endpoint_t *ep)
+static uint8_t make_way(vbn_endpoint_t *ep, const struct vbn_wire_hello *hello)
 {
     struct vbn_conn *attempt = ep->attempt, *conn = ep->conn;
 
-    if (ep->state >= VBN_EP_CLOSED || ep->released)
+    if (ep->state >= VBN_EP_CLOSED)
         return VBN_REASON_CLOSED;
-    if (conn && conn->peer_ready)
+    if (conn && conn->peer_ready) {
+        doubt(conn, hello);
         return VBN_REASON_BUSY;
+    }
+    if ((ep->released || ep->ctx->closing) && !ep->recovery.since_ns)
+        return VBN_REASON_CLOSED; /* takes nobody new, but goes on with one that it has lost */
+    if (!vbn_recover_can_resume(ep, hello->rx_next))
+        return VBN_REASON_BUSY; /* a request that its sender has given up long ago */
     ep->conn = NULL;
     if (conn)
         vbn_conn_event(conn, VBN_EV_CLOSE);
     if (!attempt)
         return 0;
-    if (attempt->active && ep->ctx->uid > ep->uid)
+    if (attempt->active && ep->ctx->uid > ep->uid && !is_stale(attempt))
         return VBN_REASON_CROSSED;
     ep->attempt = NULL;
     vbn_conn_event(attempt, VBN_EV_CLOSE);
@@ -118,7 +148,7 @@ static void take_request(vbn_context_t *ctx, const struct cm_event *ev)
         ep = vbn_endpoint_find(ctx, hello.src_uid);
         if (!ep)
             ep = vbn_endpoint_add(ctx, hello.src_uid);
-        reason = ep ? make_way(ep) : VBN_REASON_BUSY;
+        reason = ep ? make_way(ep, &hello) : VBN_REASON_BUSY;
     }
     if (!reason && !(conn = vbn_conn_create(ep, ev->id)))
         reason = VBN_REASON_BUSY;
@@ -177,6 +207,8 @@ static void rejected(struct vbn_conn *conn, const struct cm_event *ev)
                       vbn_wire_reason_str(refusal.reason), refusal.version_min, refusal.version);
         return;
     }
+    conn->nobody_there = conn->ctx->device.iwarp ? ev->status == -ECONNREFUSED
+                                                  : ev->status == CM_REJECT_NOBODY;
     vbn_conn_fail(conn, VBN_EV_REJECTED, "rejected by its connection manager, code %d", ev->status);
 }
 
@@ -207,8 +239,7 @@ static void dispatch(vbn_context_t *ctx, const struct cm_event *ev)
         vbn_conn_fail(conn, VBN_EV_GONE, "the peer disconnected");
         break;
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
-        if (conn)
-            vbn_conn_fail(conn, VBN_EV_GONE, "the device was removed");
+        vbn_context_fault(ctx, "the device was removed");
         break;
     case RDMA_CM_EVENT_ADDR_ERROR:
     case RDMA_CM_EVENT_ROUTE_ERROR:

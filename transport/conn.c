@@ -11,6 +11,7 @@
 #include "context.h"
 #include "half.h"
 #include "log.h"
+#include "recover.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -117,6 +118,16 @@ static struct rdma_conn_param conn_param(const struct vbn_conn *conn, uint8_t ve
     };
 }
 
+/* A request or an answer may have been lost with the link. */
+static void limit_attempt(struct vbn_conn *conn)
+{
+    uint64_t ms = vbn_recover_attempt_ms(conn->ep);
+
+    conn->up_ns = vbn_now_ns(conn->ctx);
+    if (ms)
+        set_deadline(conn, ms * MS_NS);
+}
+
 static void act_connect(struct vbn_conn *conn)
 {
     char hello[sizeof(struct vbn_wire_hello)];
@@ -126,6 +137,7 @@ static void act_connect(struct vbn_conn *conn)
         return;
     param = conn_param(conn, (uint8_t)conn->ctx->opts.wire_version,
                        vbn_options_version_min(&conn->ctx->opts), hello);
+    limit_attempt(conn);
     if (rdma_connect(conn->id, &param))
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "rdma_connect: %s", strerror(errno));
 }
@@ -142,6 +154,7 @@ static void act_accept(struct vbn_conn *conn)
     if (!prepare(conn))
         return;
     param = conn_param(conn, version, version, hello);
+    limit_attempt(conn);
     param.responder_resources = (uint8_t)vbn_min(param.responder_resources, conn->read_in);
     param.initiator_depth = (uint8_t)vbn_min(param.initiator_depth, conn->read_out);
     if (vbn_qp_connect(conn, param.responder_resources, param.initiator_depth))
@@ -152,6 +165,10 @@ static void act_accept(struct vbn_conn *conn)
 
 static void act_up(struct vbn_conn *conn)
 {
+    uint32_t last = (uint32_t)vbn_max(conn->ep->session, conn->hello.session);
+
+    conn->session = last + 1; /* each side has told the other its last one */
+    conn->up_ns = vbn_now_ns(conn->ctx);
     vbn_flow_init(&conn->flow, conn->window, conn->hello.credits);
     conn->told_next = conn->ep->rx_next;
     conn->peer_ready = conn->active || !conn->ctx->device.iwarp;
@@ -186,7 +203,8 @@ static void act_answered(struct vbn_conn *conn)
 
     if (h->src_uid != conn->ep->uid || h->dst_uid != ctx->uid || h->job_key != ctx->opts.job_key ||
         h->version > ctx->opts.wire_version ||
-        h->buf_size != sizeof(struct vbn_wire_hdr) + ctx->max_am_len)
+        h->buf_size != sizeof(struct vbn_wire_hdr) + ctx->max_am_len ||
+        !vbn_recover_can_resume(conn->ep, h->rx_next))
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "the answer is not from the peer that was asked");
     else if (vbn_qp_connect(conn, conn->read_in, conn->read_out))
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "cannot ready the queue pair: %s", strerror(errno));
@@ -437,7 +455,12 @@ void vbn_conn_check_drained(struct vbn_conn *conn)
 
 static void expired(struct vbn_timer *timer)
 {
-    vbn_conn_event(vbn_container_of(timer, struct vbn_conn, timer), VBN_EV_TIMEOUT);
+    struct vbn_conn *conn = vbn_container_of(timer, struct vbn_conn, timer);
+
+    if (vbn_conn_in_progress(conn))
+        vbn_conn_fail(conn, VBN_EV_TIMEOUT, "no answer in time");
+    else
+        vbn_conn_event(conn, VBN_EV_TIMEOUT);
 }
 
 static void set_deadline(struct vbn_conn *conn, uint64_t ns)

@@ -62,6 +62,7 @@ struct vbn_conn {
     struct vbn_flow flow;
     uint16_t window;    /* granted by vbn_rx_grant(), or 0 */
     bool active;        /* we asked */
+    bool nobody_there;  /* refused: nobody listens at the peer's address */
     bool peer_ready;    /* iWARP: the connecting side has spoken, so we may */
     uint32_t told_next; /* acknowledgement that the peer was last told */
     bool ack_listed;    /* in ctx->acks */
@@ -74,6 +75,9 @@ struct vbn_conn {
     uint8_t reason;              /* of a rejection, or 0 */
     union vbn_sockaddr dst;
     struct vbn_half *half; /* in the state HALF */
+    uint32_t session;      /* its number between these peers, from 1 */
+    uint64_t up_ns;        /* when it was established, or its request sent */
+    uint64_t silent_ns;    /* how long the peer's device had not answered when it was given up */
     char cause[96];        /* why it failed, for the log */
 };
 

@@ -3,6 +3,7 @@
 #include "error.h"
 #include "half.h"
 #include "log.h"
+#include "recover.h"
 #include "rma.h"
 #include "wait.h"
 
@@ -203,11 +204,19 @@ void vbn_am_handler(vbn_context_t *ctx, uint8_t id, vbn_am_fn fn, void *arg)
 void vbn_context_fault(vbn_context_t *ctx, const char *what)
 {
     struct vbn_conn *conn;
+    vbn_endpoint_t *ep, *next;
 
+    ctx->faulted = true;
     TAILQ_FOREACH(conn, &ctx->conns, entry)
     {
         if (conn->state != VBN_CONN_NEW)
             vbn_conn_fail(conn, VBN_EV_QP_ERROR, "%s", what);
+    }
+    HASH_ITER(hh, ctx->endpoints, ep, next)
+    {
+        if (ep->recovery.since_ns)
+            vbn_endpoint_fail(ep, VBN_ERR_PEER_LOST, "peer %s: device %s: %s", ep->name,
+                              ctx->device.name, what);
     }
 }
 
@@ -226,6 +235,13 @@ static void take_async_event(vbn_context_t *ctx, const struct ibv_async_event *e
         conn = event->element.qp->qp_context;
         if (conn->state == VBN_CONN_ACCEPTING)
             vbn_conn_event(conn, VBN_EV_ESTABLISHED);
+        break;
+    case IBV_EVENT_PORT_ACTIVE:
+    case IBV_EVENT_GID_CHANGE:
+    case IBV_EVENT_LID_CHANGE:
+        vbn_log(ctx, VBN_LOG_INFO, "device %s: %s", ctx->device.name,
+                ibv_event_type_str(event->event_type));
+        vbn_recover_hurry(ctx);
         break;
     case IBV_EVENT_DEVICE_FATAL:
     case IBV_EVENT_CQ_ERR:

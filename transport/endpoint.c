@@ -3,6 +3,7 @@
 #include "context.h"
 #include "error.h"
 #include "log.h"
+#include "recover.h"
 
 #include <arpa/inet.h>
 #include <stdarg.h>
@@ -34,6 +35,7 @@ void vbn_endpoint_init(vbn_endpoint_t *ep, vbn_context_t *ctx, uint64_t uid)
     snprintf(ep->name, sizeof(ep->name), "%016llx", (unsigned long long)uid);
     STAILQ_INIT(&ep->queue);
     STAILQ_INIT(&ep->unacked);
+    STAILQ_INIT(&ep->recovery.retired);
     vbn_tag_peer_init(&ep->tag);
 }
 
@@ -64,6 +66,12 @@ static bool has_work(const vbn_endpoint_t *ep)
 {
     return !STAILQ_EMPTY(&ep->queue) || !STAILQ_EMPTY(&ep->unacked) || ep->rmas_out ||
            vbn_tag_has_work(&ep->tag);
+}
+
+/* Without work of its own, too, it learns whether a peer that it lost is still there. */
+static bool wants_conn(const vbn_endpoint_t *ep)
+{
+    return has_work(ep) || ep->recovery.since_ns;
 }
 
 static bool unused(const vbn_endpoint_t *ep)
@@ -131,13 +139,18 @@ void vbn_endpoint_want_conn(vbn_endpoint_t *ep)
     vbn_conn_event(conn, VBN_EV_CONNECT);
 }
 
+void vbn_endpoint_try_again(vbn_endpoint_t *ep)
+{
+    if (wants_conn(ep))
+        vbn_endpoint_want_conn(ep);
+}
+
 static void try_again(struct vbn_timer *timer)
 {
     vbn_endpoint_t *ep = vbn_container_of(timer, struct vbn_endpoint, timer);
 
     ep->backoff_ms = (uint32_t)vbn_min(2 * vbn_max(ep->backoff_ms, BACKOFF_MS), BACKOFF_MAX_MS);
-    if (has_work(ep))
-        vbn_endpoint_want_conn(ep);
+    vbn_endpoint_try_again(ep);
 }
 
 static void retry_in(vbn_endpoint_t *ep, uint64_t ms)
@@ -158,7 +171,7 @@ void vbn_endpoint_up(vbn_endpoint_t *ep, struct vbn_conn *conn)
     }
     ep->attempt = NULL;
     ep->conn = conn;
-    ep->session++;
+    ep->session = conn->session;
     ep->connect_by_ns = 0;
     ep->backoff_ms = 0;
     vbn_timer_stop(&ctx->timers, &ep->timer);
@@ -167,6 +180,9 @@ void vbn_endpoint_up(vbn_endpoint_t *ep, struct vbn_conn *conn)
             !conn->id      ? "joined"
             : conn->active ? "active"
                            : "passive");
+    vbn_recover_resume(ep, conn);
+    if (ep->conn != conn)
+        return;
     /* On iWARP the accepting side may not speak before the connecting side has (RFC 5044, 7). */
     if (ctx->device.iwarp && conn->active &&
         (STAILQ_EMPTY(&ep->queue) || STAILQ_FIRST(&ep->queue)->kind != VBN_TX_AM))
@@ -201,7 +217,9 @@ void vbn_endpoint_attempt_failed(vbn_endpoint_t *ep, struct vbn_conn *conn)
     ep->attempt = NULL;
     if (ep->state >= VBN_EP_CLOSED)
         return;
-    if (final) {
+    if (ep->recovery.since_ns) {
+        vbn_recover_attempt_failed(ep, conn);
+    } else if (final) {
         vbn_endpoint_fail(ep, final, "peer %s refused the connection by device %s: %s", ep->name,
                           ctx->device.name, conn->cause);
     } else if (!has_work(ep)) {
@@ -244,6 +262,7 @@ static void end(vbn_endpoint_t *ep, enum vbn_ep_state state, int status)
 {
     ep->state = state;
     ep->status = status;
+    ep->recovery.since_ns = 0;
     let_go(ep);
     vbn_tag_peer_ended(ep, status);
     vbn_tx_abort(ep, status);
@@ -288,8 +307,9 @@ void vbn_endpoint_conn_lost(vbn_endpoint_t *ep, struct vbn_conn *conn)
         return;
     }
     ctx->counters.conns_lost++;
-    vbn_endpoint_fail(ep, VBN_ERR_PEER_LOST, "connection to peer %s by device %s lost: %s",
-                      ep->name, ctx->device.name, conn->cause);
+    if (!vbn_recover_begin(ep, conn))
+        vbn_endpoint_fail(ep, VBN_ERR_PEER_LOST, "connection to peer %s by device %s lost: %s",
+                          ep->name, ctx->device.name, conn->cause);
 }
 
 void vbn_endpoint_peer_closed(vbn_endpoint_t *ep)
@@ -311,7 +331,7 @@ void vbn_endpoint_shut(vbn_endpoint_t *ep)
 
 void vbn_endpoint_advance_close(vbn_endpoint_t *ep)
 {
-    if (ep->state != VBN_EP_CLOSING || has_work(ep))
+    if (ep->state != VBN_EP_CLOSING || wants_conn(ep))
         return;
     if (!ep->conn) {
         end(ep, VBN_EP_CLOSED, VBN_ERR_CLOSED); /* never connected, or nothing to say */
@@ -443,6 +463,8 @@ static int claim(vbn_context_t *ctx, const struct vbn_wire_address *a, void *use
             vbn_endpoint_free(ep);
         return rc;
     }
+    if (!ep->addr_known && ep->recovery.since_ns) /* now it need not wait for the peer */
+        vbn_timer_start(&ctx->timers, &ep->timer, vbn_now_ns(ctx), vbn_recover_wait_over);
     ep->addr_known = true;
     vbn_endpoint_claim(ep, user);
     *out = ep;

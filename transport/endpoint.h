@@ -22,6 +22,16 @@ enum vbn_ep_state {
     VBN_EP_LOST,    /* over by a failure: `status` */
 };
 
+/* What a lost connection leaves behind until the next one (recover.h). */
+struct vbn_recovery {
+    uint64_t since_ns;         /* when the connection was lost; 0: none is missing */
+    uint64_t by_ns;            /* when it must be there again; 0: never lost one */
+    uint32_t mark;             /* how far all was when it was lost */
+    uint32_t nobody;           /* answers in a row that nobody listens there */
+    struct vbn_tx_list retired; /* puts and gets that failed with it, in their order */
+    char cause[96];
+};
+
 struct vbn_endpoint {
     vbn_context_t *ctx;
     void *_Atomic user; /* asked for in callbacks, without the lock */
@@ -39,14 +49,18 @@ struct vbn_endpoint {
     uint32_t msgs_out;          /* messages got by the caller and not yet back in the pool */
     uint32_t lazy;              /* of them, those posted that wait for a later completion */
     uint32_t rmas_out;          /* puts and gets accepted and not ended */
+    uint32_t rmas_done;         /* puts and gets that ended well */
+    uint32_t put_seq;           /* the first message behind the last put that ended well */
     uint32_t conn_count;        /* connections that point here, dead ones too */
-    uint32_t session;           /* connections so far */
+    uint32_t session;           /* number of the last connection, the same on both sides */
+    struct vbn_recovery recovery;
 
     struct vbn_tag_peer tag;
 
     bool claimed;    /* the caller has it, by its address or by joining */
     bool addr_known; /* addrs are from the peer's blob: we can connect */
     bool said_bye;
+    bool has_put; /* put_seq is valid */
     bool released;      /* the caller has closed it: freed when over */
     uint32_t addr_next; /* the address to be tried next */
     struct vbn_wire_address peer;
@@ -88,6 +102,9 @@ static inline int vbn_endpoint_over_status(const vbn_endpoint_t *ep)
 
 /* Starts an attempt where there is work and none is running. */
 void vbn_endpoint_want_conn(vbn_endpoint_t *ep);
+
+/* The time to wait between two attempts is over. */
+void vbn_endpoint_try_again(vbn_endpoint_t *ep);
 
 /* What connections report: one is established; an attempt failed; an established one failed. */
 void vbn_endpoint_up(vbn_endpoint_t *ep, struct vbn_conn *conn);

@@ -44,13 +44,30 @@ static bool nobody_tells(const struct vbn_conn *conn)
     return !conn->id && conn->flow.rx_count;
 }
 
+/* Notes whether the device has completed anything since the last look. Some repeat a request for
+ * ever to a peer that has vanished (doc/behaviours.md, h). */
+static void look_for_silence(struct vbn_conn *conn, uint64_t now)
+{
+    struct vbn_qp *q = &conn->q;
+    uint64_t limit_ns = conn->ctx->opts.recovery_timeout_ms * 1000000u;
+
+    if (q->tail != q->quiet_tail || vbn_qp_drained(q) || !q->quiet_ns) {
+        q->quiet_tail = q->tail;
+        q->quiet_ns = now;
+    } else if (limit_ns && now - q->quiet_ns >= limit_ns) {
+        conn->silent_ns = now - q->quiet_ns;
+        vbn_conn_fail(conn, VBN_EV_QP_ERROR, "the peer's device has not answered for %llu ms",
+                      (unsigned long long)conn->silent_ns / 1000000u);
+    }
+}
+
 /*
  * Who waits for a peer, for credits or acknowledgements, and has nothing under way that would fail,
  * would not notice that the peer's end is gone where the connection manager did not say so. And who
  * has sent the last of a burst unsignaled would keep its buffers. On iWARP the stream notices, and
  * a write needs a key.
  */
-static void probe_peers(vbn_context_t *ctx)
+static void probe_peers(vbn_context_t *ctx, uint64_t now)
 {
     struct vbn_conn *conn;
 
@@ -60,8 +77,10 @@ static void probe_peers(vbn_context_t *ctx)
 
         if (conn->state == VBN_CONN_ESTABLISHED && ep->conn == conn &&
             (!STAILQ_EMPTY(&ep->queue) || !STAILQ_EMPTY(&ep->unacked) ||
-             !TAILQ_EMPTY(&ep->tag.offers) || ep->lazy || nobody_tells(conn)))
+             !TAILQ_EMPTY(&ep->tag.offers) || ep->rmas_out || ep->lazy || nobody_tells(conn))) {
             vbn_qp_probe(conn);
+            look_for_silence(conn, now);
+        }
     }
 }
 
@@ -81,7 +100,7 @@ VBN_COLD static int look_around(vbn_context_t *ctx)
     }
     if (now >= ctx->next_probe_ns && !ctx->device.iwarp) {
         ctx->next_probe_ns = now + PROBE_EVERY_NS;
-        probe_peers(ctx);
+        probe_peers(ctx, now);
     }
     n += vbn_timers_run(&ctx->timers, now);
     while (ctx->slow_work) {

@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What rdma_cm sets on Linux 6.1 over RoCE: 4.096 us * 2^19 is 2.1 s. So often a message is
- * repeated for a peer that has not joined yet. */
-#define ACK_TIMEOUT 19
+/* 4.096 us * 2^19 is 2.1 s: so often a message is repeated for a peer that has not joined yet. */
+#define JOIN_TIMEOUT 19
 /* 7 means for ever to soft-RoCE (doc/behaviours.md, h): no end would be noticed. */
 #define RETRIES_MAX 6
 #define HOP_LIMIT   64
@@ -36,6 +35,24 @@ static inline void free_slots(struct vbn_qp *q)
         q->tail++;
 }
 
+/* Whose fault it was: VBN_ERR_INVALID, the request's, for the peer's device has denied it;
+ * VBN_ERR_DEVICE, perhaps the request's (soft-RoCE has one status for a bad key and a link that is
+ * down); VBN_ERR_PEER_LOST, the connection's. */
+static int status_of(enum ibv_wc_status status)
+{
+    switch (status) {
+    case IBV_WC_REM_ACCESS_ERR:
+    case IBV_WC_REM_INV_REQ_ERR:
+        return VBN_ERR_INVALID;
+    case IBV_WC_WR_FLUSH_ERR:
+    case IBV_WC_RETRY_EXC_ERR:
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+        return VBN_ERR_PEER_LOST;
+    default:
+        return VBN_ERR_DEVICE;
+    }
+}
+
 VBN_COLD static void wr_failed(struct vbn_wr *wr, const struct ibv_wc *wc)
 {
     struct vbn_conn *conn = wr->conn;
@@ -46,7 +63,7 @@ VBN_COLD static void wr_failed(struct vbn_wr *wr, const struct ibv_wc *wc)
     if (wr == &conn->q.drain) /* the last to be flushed: what has not reported by now never will */
         for (uint32_t slot = conn->q.tail; slot != wr->slot; slot++)
             retire_slot(&conn->q, slot, VBN_ERR_PEER_LOST);
-    retire_slot(&conn->q, wr->slot, VBN_ERR_PEER_LOST);
+    retire_slot(&conn->q, wr->slot, status_of(wc->status));
     free_slots(&conn->q);
     vbn_conn_check_drained(conn);
 }
@@ -153,6 +170,8 @@ static int modify_by_cm(struct vbn_conn *conn, enum ibv_qp_state state, uint8_t 
         attr.max_dest_rd_atomic = read_in;
     if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
         attr.max_rd_atomic = read_out;
+    if (mask & IBV_QP_TIMEOUT)
+        attr.timeout = (uint8_t)conn->ctx->opts.ack_timeout;
     if (mask & IBV_QP_MIN_RNR_TIMER)
         attr.min_rnr_timer = (uint8_t)conn->ctx->opts.rnr_timer;
     rc = ibv_modify_qp(conn->q.qp, &attr, mask);
@@ -203,7 +222,7 @@ int vbn_qp_join(struct vbn_conn *conn, const struct vbn_path *own, uint32_t psn,
         .max_dest_rd_atomic = (uint8_t)vbn_min(dev->max_read_in, peer->read_out),
         .min_rnr_timer = (uint8_t)conn->ctx->opts.rnr_timer,
         .sq_psn = psn,
-        .timeout = ACK_TIMEOUT,
+        .timeout = JOIN_TIMEOUT,
         .retry_cnt = (uint8_t)vbn_min(conn->ctx->opts.retry_count, RETRIES_MAX),
         .rnr_retry = 7,
         .max_rd_atomic = (uint8_t)vbn_min(dev->max_read_out, peer->read_in),

@@ -30,6 +30,8 @@ struct vbn_qp {
     struct vbn_comp orphan;    /* of unsignaled requests that nobody waits for */
     struct vbn_wr drain, probe;
     bool probing; /* the probe is posted */
+    uint32_t quiet_tail; /* `tail` at the last look at silent peers, */
+    uint64_t quiet_ns;   /* and when it moved last */
     bool failed;  /* in the error state, nothing more is posted */
 };
 

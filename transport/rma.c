@@ -2,7 +2,8 @@
 #include "rma.h"
 #include "context.h"
 
-#define RMA_MAX 65536u /* puts and gets of a context at once */
+#define RMA_MAX      65536u /* puts and gets of a context at once */
+#define FAILURES_MAX 4u     /* so often one may be what its queue pair failed of */
 
 static inline struct vbn_rma *rma_of(struct vbn_tx *tx)
 {
@@ -21,6 +22,7 @@ bool vbn_rma_post(struct vbn_conn *conn, struct vbn_tx *tx)
         .wr.rdma = {.remote_addr = rma->remote, .rkey = rma->rkey},
     };
 
+    rma->seq = conn->ep->tx_next;
     return vbn_qp_post(conn, &swr, &rma->tx.wr);
 }
 
@@ -32,7 +34,10 @@ static void rma_end(struct vbn_rma *rma, int status)
     vbn_done_fn done = rma->done;
     void *arg = rma->arg;
 
+    ep->rmas_done += status == VBN_OK;
     if (status == VBN_OK && rma->tx.kind == VBN_TX_PUT) {
+        ep->put_seq = rma->seq;
+        ep->has_put = true;
         ctx->counters.puts++;
         ctx->counters.put_bytes += rma->len;
     } else if (status == VBN_OK) {
@@ -48,12 +53,45 @@ static void rma_end(struct vbn_rma *rma, int status)
         vbn_endpoint_advance_close(ep);
 }
 
+/* RMA waits for the next connection, or for the end of EP: in the order of posting, which not every
+ * device keeps when it completes. */
+VBN_COLD static void keep(vbn_endpoint_t *ep, struct vbn_rma *rma)
+{
+    struct vbn_tx_list *list = &ep->recovery.retired;
+    struct vbn_tx *at, *before = NULL;
+
+    STAILQ_FOREACH(at, list, entry)
+    {
+        if (vbn_seq_before(rma->tx.wr.slot, at->wr.slot))
+            break;
+        before = at;
+    }
+    if (before)
+        STAILQ_INSERT_AFTER(list, before, &rma->tx, entry);
+    else
+        STAILQ_INSERT_HEAD(list, &rma->tx, entry);
+}
+
 static void rma_retired(struct vbn_wr *wr, int status)
 {
     struct vbn_rma *rma = vbn_container_of(wr, struct vbn_rma, tx.wr);
     vbn_endpoint_t *ep = rma->tx.ep;
 
-    rma_end(rma, status == VBN_OK || ep->state < VBN_EP_CLOSED ? status : ep->status);
+    if (vbn_likely(status == VBN_OK))
+        rma_end(rma, VBN_OK);
+    else if (ep->state >= VBN_EP_CLOSED)
+        rma_end(rma, ep->status);
+    else if (status == VBN_ERR_INVALID)
+        rma_end(rma, VBN_ERR_INVALID);
+    else if (status == VBN_ERR_DEVICE && ++rma->failures == FAILURES_MAX)
+        rma_end(rma, VBN_ERR_DEVICE);
+    else
+        keep(ep, rma);
+}
+
+uint32_t vbn_rma_seq(const struct vbn_tx *tx)
+{
+    return vbn_container_of(tx, struct vbn_rma, tx)->seq;
 }
 
 /* LAST is the last state of the endpoint in which it may start. */
@@ -81,6 +119,7 @@ static int rma_start(vbn_endpoint_t *ep, enum vbn_ep_state last, int kind, uintp
     rma->lkey = mem->mr->lkey;
     rma->rkey = rkey;
     rma->len = (uint32_t)len;
+    rma->failures = 0;
     rma->done = done;
     rma->arg = arg;
     ep->rmas_out++;

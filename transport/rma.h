@@ -12,6 +12,8 @@ struct vbn_rma {
     struct vbn_tx tx; /* first */
     uint64_t local, remote;
     uint32_t lkey, rkey, len;
+    uint32_t seq; /* of the next message when it was posted: that one came behind it */
+    uint8_t failures;
     int status;
     vbn_done_fn done;
     void *arg;
@@ -29,6 +31,9 @@ bool vbn_rma_post(struct vbn_conn *conn, struct vbn_tx *tx);
 
 /* Ends TX, which is on no send queue, with STATUS: its caller hears at the next progress. */
 void vbn_rma_abort(struct vbn_tx *tx, int status);
+
+/* The number of the first message that was posted behind the put or get TX. */
+uint32_t vbn_rma_seq(const struct vbn_tx *tx);
 
 /* Calls back for those. Returns how many. */
 int vbn_rma_deliver_ended(vbn_context_t *ctx);

@@ -127,8 +127,11 @@ static bool take_tagged(struct vbn_conn *conn, struct vbn_rxbuf *buf, uint32_t l
     conn->ctx->counters.rx_bytes += len;
     if (vbn_unlikely(verdict == VBN_TAG_MALFORMED))
         vbn_rx_malformed(conn->ep);
-    conn->flow.held += verdict == VBN_TAG_HELD;
-    return verdict == VBN_TAG_HELD;
+    if (vbn_likely(verdict != VBN_TAG_HELD))
+        return false;
+    conn->flow.held++;
+    buf->session = conn->session;
+    return true;
 }
 
 /* True if BUF is still needed for it. */
@@ -211,7 +214,7 @@ void vbn_rx_release(vbn_endpoint_t *ep, struct vbn_rxbuf *buf)
     struct vbn_rx *rx = &ep->ctx->rx;
     struct vbn_conn *conn = ep->conn;
 
-    if (!conn) {
+    if (!conn || buf->session != conn->session) { /* the connection that it came by is no more */
         if (rx->shared.srq)
             rq_chain(&rx->shared, buf);
         else

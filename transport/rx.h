@@ -22,6 +22,7 @@ struct vbn_rxbuf {
     struct ibv_sge sge;
     struct ibv_recv_wr wr;
     STAILQ_ENTRY(vbn_rxbuf) held_entry; /* in an endpoint's tag.held */
+    uint32_t session;                   /* of the connection that a held message came by */
 };
 
 /* A receive queue: shared by all (srq) or of one queue pair (qp). */

@@ -44,6 +44,8 @@ libverbena_core_la_SOURCES = \
 	transport/qpmap.c \
 	transport/qpmap.h \
 	transport/rc.c \
+	transport/recover.c \
+	transport/recover.h \
 	transport/rma.c \
 	transport/rma.h \
 	transport/rx.c \

@@ -345,10 +345,48 @@ bool vbn_tx_acked(vbn_endpoint_t *ep, uint32_t ack)
     return true;
 }
 
+/* TX goes to the end of LIST, to be posted once more. */
+static void replay(vbn_endpoint_t *ep, struct vbn_tx *tx, struct vbn_tx_list *list)
+{
+    struct vbn_counters *counters = &ep->ctx->counters;
+
+    tx->waiting = true;
+    counters->replayed++;
+    if (tx->kind == VBN_TX_AM) { /* counted again when it is posted */
+        counters->tx_msgs--;
+        counters->tx_bytes -= msg_of(tx)->len;
+    }
+    STAILQ_INSERT_TAIL(list, tx, entry);
+}
+
+void vbn_tx_requeue(vbn_endpoint_t *ep)
+{
+    struct vbn_tx_list *rmas = &ep->recovery.retired, again = STAILQ_HEAD_INITIALIZER(again);
+    struct vbn_tx *rma, *msg;
+
+    while ((rma = STAILQ_FIRST(rmas)) || !STAILQ_EMPTY(&ep->unacked)) {
+        msg = STAILQ_FIRST(&ep->unacked);
+        if (!rma || (msg && vbn_seq_before(msg_of(msg)->seq, vbn_rma_seq(rma)))) {
+            STAILQ_REMOVE_HEAD(&ep->unacked, entry);
+            replay(ep, msg, &again);
+            continue;
+        }
+        STAILQ_REMOVE_HEAD(rmas, entry);
+        if (rma->kind == VBN_TX_PUT && vbn_seq_before(vbn_rma_seq(rma), ep->tx_acked))
+            vbn_rma_abort(rma, VBN_OK); /* a message behind it has arrived */
+        else
+            replay(ep, rma, &again);
+    }
+    STAILQ_CONCAT(&again, &ep->queue);
+    STAILQ_CONCAT(&ep->queue, &again);
+    ep->tx_next = ep->tx_acked; /* the same numbers again, for the same messages */
+}
+
 void vbn_tx_abort(vbn_endpoint_t *ep, int status)
 {
     struct vbn_tx *tx;
 
+    STAILQ_CONCAT(&ep->unacked, &ep->recovery.retired);
     STAILQ_CONCAT(&ep->unacked, &ep->queue);
     while ((tx = STAILQ_FIRST(&ep->unacked))) {
         STAILQ_REMOVE_HEAD(&ep->unacked, entry);

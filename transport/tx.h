@@ -88,6 +88,10 @@ bool vbn_tx_control(struct vbn_conn *conn, uint8_t wire_type);
 /* The peer has everything before sequence number ACK. False: it cannot. */
 bool vbn_tx_acked(vbn_endpoint_t *ep, uint32_t ack);
 
+/* What EP has posted and the peer has not got goes to the head of the queue, in the order in which
+ * it was posted. Nothing of EP is on a send queue. */
+void vbn_tx_requeue(vbn_endpoint_t *ep);
+
 /* Ends every request of EP that is not on a send queue with STATUS. */
 void vbn_tx_abort(vbn_endpoint_t *ep, int status);
 

@@ -106,6 +106,7 @@ struct vbn_options {
     uint64_t poll_batch;         /* completions taken in one poll */
     uint64_t read_depth;         /* RDMA reads in flight on one queue pair */
     uint64_t retry_count;        /* transport retries before a queue pair fails */
+    uint64_t ack_timeout;        /* code of the time until a packet is repeated, 1…31 */
     uint64_t rnr_timer;          /* code of the RNR NAK timer (InfiniBand 9.7.5.2.8), 1…31 */
     uint64_t ack_delay_us;       /* µs before a receiver acknowledges without being asked */
     uint64_t rndv_limit;         /* bytes: longer tagged messages are read by the receiver */
@@ -113,6 +114,7 @@ struct vbn_options {
     uint64_t wait_spin_us;       /* µs that vbn_wait() polls before it sleeps */
     uint64_t unexpected_limit;   /* bytes of tagged messages kept for receives to come */
     uint64_t connect_timeout_ms; /* ms until a connect attempt series is given up */
+    uint64_t recovery_timeout_ms; /* ms to make a lost connection again; 0: not tried */
     uint64_t close_timeout_ms;   /* ms that vbn_close() may take */
     uint64_t wire_version;       /* highest wire version offered; for tests */
     bool use_srq;                /* shared receive queue where the device has one */
@@ -233,6 +235,8 @@ struct vbn_counters {
     uint64_t conns_made, conns_refused, conns_crossed, conns_lost;
     uint64_t stalls;       /* times a message waited for credits, queue room or its connection */
     uint64_t bad_messages; /* refused: malformed or from a stranger */
+    uint64_t recoveries;   /* lost connections that were made again */
+    uint64_t replayed;     /* messages, puts and gets posted once more for that */
 };
 
 /* Copies the counters up to their `size`. Any thread. */

@@ -9,6 +9,7 @@ enum {
     CALM_LIMIT_MS = 30000, /* in which a calm world must settle */
     MS_NS = 1000000,
     QUANTUM_MAX_NS = 20 * MS_NS,
+    RECOVERY_LEAST_MS = 4000,
     POLLS_FEW = 6,
     POLLS_MOST = 70,
     CLOSE_STEP_NS = 20000,
@@ -62,6 +63,12 @@ static void log_line(void *arg, enum vbn_log_level level, const char *text)
 bool world_is_sound(const struct world *world)
 {
     return !world->plan.faults && !world->plan.kills && !world->plan.hostile;
+}
+
+bool world_loses_nobody(const struct world *world)
+{
+    return world->recovers && !world->plan.kills && !world->plan.hostile && !world->calls_fail &&
+           world->plan.transport != FABRIC_IWARP; /* whose puts may be in doubt */
 }
 
 struct world_rank *world_rank_of(void *callback_arg)
@@ -125,6 +132,8 @@ static void draw_options(const struct world *world, const struct world_rank *ran
     bool overcommits = rank->has_srq && options->use_srq && world->plan.transport != FABRIC_IWARP;
     if (overcommits && fabric_random(2))
         options->cq_size = between(256, 1024);
+    /* Drawn from the seed alone, so that older seeds keep their course. */
+    options->recovery_timeout_ms = world->recovers ? RECOVERY_LEAST_MS + world->plan.seed % 6000 : 0;
 }
 
 static void options_make(const struct world *world, struct world_rank *rank)
@@ -201,8 +210,10 @@ bool world_open(struct world *world, const struct world_plan *plan)
     memset(world, 0, sizeof(*world));
     current = world;
     world->plan = *plan;
+    world->recovers = plan->defaults || plan->seed % 8 != 6;
     draw_config(plan, &config);
     config.verbose = plan->verbose;
+    world->calls_fail = config.verbs_fail_ppm || config.cm_fail_ppm || config.alloc_fail_ppm;
     fabric_create(plan->seed, &config);
     world->count = plan->ranks ? plan->ranks : (int)between(2, 16);
     world->base_quantum_ns = between(300, 20000);

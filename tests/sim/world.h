@@ -45,6 +45,8 @@ struct world {
     struct world_rank *ranks;
     uint64_t quantum_ns, base_quantum_ns;
     uint32_t slowness_ppm; /* a rank's chance to sleep through a turn */
+    bool recovers;   /* lost connections are made again */
+    bool calls_fail; /* verbs and others may fail at random */
     bool failed;
     char reason[256];
     /* The workload's error callback: RANK's endpoint EP ended. */
@@ -53,6 +55,9 @@ struct world {
 
 /* Neither faults nor deaths nor a hostile node: everything must succeed. */
 bool world_is_sound(const struct world *world);
+
+/* Whatever becomes of connections, they are made again: no endpoint may lose its peer. */
+bool world_loses_nobody(const struct world *world);
 
 struct world_rank *world_rank_of(void *callback_arg);
 

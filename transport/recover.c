@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "recover.h"
+#include "context.h"
+#include "log.h"
+#include "rma.h"
+
+#include <stdio.h>
+
+#define MS_NS         1000000u
+#define PAUSE_MIN_MS  20u
+#define PAUSE_MAX_MS  2000u
+#define CROSSED_MS    100u /* how long the peer's own request may take to come */
+#define ATTEMPT_MS    1000u
+#define SETTLED_NS    1000000000u /* a connection that lasted so long was a good one */
+#define NOBODY_CERTAIN 3u         /* answers in a row that nobody listens: the process has ended */
+
+static uint64_t outage_ms(const vbn_endpoint_t *ep)
+{
+    return (vbn_now_ns(ep->ctx) - ep->recovery.since_ns) / MS_NS;
+}
+
+/* What changes when anything has got through. */
+static uint32_t progress_mark(const vbn_endpoint_t *ep)
+{
+    return ep->rx_next + ep->tx_acked + ep->rmas_done;
+}
+
+/* Somebody can ask the other: the peer knows our address where it has connected by it. */
+static bool can_meet_again(const vbn_endpoint_t *ep, const struct vbn_conn *conn)
+{
+    return ep->addr_known || conn->id;
+}
+
+void vbn_recover_wait_over(struct vbn_timer *timer)
+{
+    vbn_endpoint_try_again(vbn_container_of(timer, struct vbn_endpoint, timer));
+}
+
+static void wait_ms(vbn_endpoint_t *ep, uint64_t ms)
+{
+    vbn_context_t *ctx = ep->ctx;
+    uint64_t at_ns = vbn_now_ns(ctx) + ms * MS_NS + vbn_random_below(ctx, ms * MS_NS / 2 + 1);
+
+    vbn_timer_start(&ctx->timers, &ep->timer, vbn_min(at_ns, ep->recovery.by_ns), vbn_recover_wait_over);
+}
+
+VBN_COLD static void give_up(vbn_endpoint_t *ep, const char *why)
+{
+    vbn_endpoint_fail(ep, VBN_ERR_PEER_LOST,
+                      "connection to peer %s by device %s lost (%s), and not made again within "
+                      "%llu ms: %s",
+                      ep->name, ep->ctx->device.name, ep->recovery.cause,
+                      (unsigned long long)outage_ms(ep), why);
+}
+
+bool vbn_recover_begin(vbn_endpoint_t *ep, struct vbn_conn *conn)
+{
+    struct vbn_recovery *r = &ep->recovery;
+    vbn_context_t *ctx = ep->ctx;
+    uint64_t now = vbn_now_ns(ctx), limit_ns = ctx->opts.recovery_timeout_ms * MS_NS;
+    uint32_t mark = progress_mark(ep);
+
+    if (!limit_ns || ctx->faulted || !can_meet_again(ep, conn))
+        return false;
+    if (!r->by_ns || mark != r->mark || now - conn->up_ns >= SETTLED_NS)
+        r->by_ns = now + limit_ns - vbn_min(conn->silent_ns, limit_ns / 4 * 3);
+    if (now >= r->by_ns)
+        return false; /* again and again, and nothing gets through */
+    r->mark = mark;
+    r->since_ns = now;
+    r->nobody = 0;
+    ep->connect_by_ns = r->by_ns;
+    snprintf(r->cause, sizeof(r->cause), "%s", conn->cause);
+    vbn_log(ctx, VBN_LOG_INFO, "connection to %s by device %s lost: %s; connecting again", ep->name,
+            ctx->device.name, r->cause);
+    if (ep->addr_known)
+        vbn_endpoint_want_conn(ep);
+    else
+        wait_ms(ep, ctx->opts.recovery_timeout_ms);
+    return true;
+}
+
+void vbn_recover_attempt_failed(vbn_endpoint_t *ep, struct vbn_conn *conn)
+{
+    struct vbn_recovery *r = &ep->recovery;
+    uint64_t pause = vbn_min(vbn_max(outage_ms(ep) / 8, PAUSE_MIN_MS), PAUSE_MAX_MS);
+
+    r->nobody = conn->nobody_there ? r->nobody + 1 : 0;
+    if (conn->active && conn->reason == VBN_REASON_CLOSED)
+        vbn_endpoint_peer_closed(ep);
+    else if (conn->active && conn->reason == VBN_REASON_STRANGER)
+        give_up(ep, "another process has its address");
+    else if (r->nobody >= NOBODY_CERTAIN)
+        give_up(ep, "its process has ended");
+    else if (vbn_now_ns(ep->ctx) >= r->by_ns)
+        give_up(ep, conn->cause);
+    else if (!ep->addr_known)
+        wait_ms(ep, ep->ctx->opts.recovery_timeout_ms);
+    else
+        wait_ms(ep, conn->reason == VBN_REASON_CROSSED ? vbn_max(pause, CROSSED_MS) : pause);
+}
+
+bool vbn_recover_can_resume(const vbn_endpoint_t *ep, uint32_t rx_next)
+{
+    return rx_next - ep->tx_acked <= ep->tx_next - ep->tx_acked;
+}
+
+/* On iWARP a write has completed when the stream has taken it (RFC 5040, 5.4): whether it has
+ * arrived only a message behind it tells. */
+static bool put_in_doubt(const vbn_endpoint_t *ep)
+{
+    return ep->ctx->device.iwarp && ep->recovery.since_ns && ep->has_put &&
+           !vbn_seq_before(ep->put_seq, ep->tx_acked);
+}
+
+void vbn_recover_resume(vbn_endpoint_t *ep, struct vbn_conn *conn)
+{
+    struct vbn_recovery *r = &ep->recovery;
+    vbn_context_t *ctx = ep->ctx;
+    uint64_t before = ctx->counters.replayed;
+
+    assert(vbn_recover_can_resume(ep, conn->hello.rx_next));
+    vbn_tx_acked(ep, conn->hello.rx_next);
+    if (put_in_doubt(ep)) {
+        give_up(ep, "a put may not have arrived, and its caller has been told that it is done");
+        return;
+    }
+    vbn_tx_requeue(ep);
+    if (!r->since_ns)
+        return;
+    ctx->counters.recoveries++;
+    vbn_log(ctx, VBN_LOG_WARN,
+            "connection to peer %s by device %s made again after %llu ms (it was lost: %s); %llu "
+            "requests are sent once more",
+            ep->name, ctx->device.name, (unsigned long long)outage_ms(ep), r->cause,
+            (unsigned long long)(ctx->counters.replayed - before));
+    r->since_ns = 0;
+}
+
+void vbn_recover_hurry(vbn_context_t *ctx)
+{
+    vbn_endpoint_t *ep, *next;
+
+    HASH_ITER(hh, ctx->endpoints, ep, next)
+    {
+        if (ep->recovery.since_ns && ep->addr_known && ep->timer.at_ns)
+            wait_ms(ep, 1);
+    }
+}
+
+uint64_t vbn_recover_attempt_ms(const vbn_endpoint_t *ep)
+{
+    return ep->recovery.since_ns ? vbn_max(outage_ms(ep), ATTEMPT_MS) : 0;
+}

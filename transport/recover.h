@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Recovery: what an endpoint does between the end of one connection and the next.
+ *
+ * Operation. A connection that fails is drained to its last completion; until then it stays its
+ * endpoint's. Then both sides try to connect again, with pauses that grow with the outage. Each
+ * side's private data name the next message that it expects, which is final: a side asks, or
+ * answers, only when its old queue pair is dead and drained. What the peer has got is over; the
+ * rest goes back to the head of the queue, in the old order and with the old numbers. So nothing is
+ * lost, and nothing comes twice.
+ * Puts and gets are posted again as long as nobody has been called back for them. A put that went
+ * before a message that has arrived is done, for queue pairs execute in order, and is not repeated:
+ * the peer may use the memory for something else by now.
+ * Errors. When the deadline passes, or nobody listens at the peer's address any more, the endpoint
+ * fails. A put or get that the peer's device denies ends alone.
+ */
+#ifndef VBN_RECOVER_H
+#define VBN_RECOVER_H
+
+#include "verbena.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct vbn_conn;
+struct vbn_timer;
+
+/* EP has lost CONN, which is drained. False: that is the end, nothing was done. */
+bool vbn_recover_begin(vbn_endpoint_t *ep, struct vbn_conn *conn);
+
+/* An attempt of EP, which recovers, has failed: tries again in a while, or ends EP. */
+void vbn_recover_attempt_failed(vbn_endpoint_t *ep, struct vbn_conn *conn);
+
+/* Whether RX_NEXT, of a peer's private data, can be: all before it was sent, and nothing before the
+ * last acknowledgement can be asked for. */
+bool vbn_recover_can_resume(const vbn_endpoint_t *ep, uint32_t rx_next);
+
+/* EP has CONN now, which may be its first: what the peer has not got goes to the head of the queue.
+ */
+void vbn_recover_resume(vbn_endpoint_t *ep, struct vbn_conn *conn);
+
+/* The port works again, or has another address: who waits for that tries now. */
+void vbn_recover_hurry(vbn_context_t *ctx);
+
+/* The time to wait for the next attempt is over: for the endpoint's timer. */
+void vbn_recover_wait_over(struct vbn_timer *timer);
+
+/* ms that an attempt of EP may take until another one is more promising. 0: as long as rdma_cm has
+ * patience. */
+uint64_t vbn_recover_attempt_ms(const vbn_endpoint_t *ep);
+
+#endif
