@@ -200,7 +200,8 @@ static void on_rma_done(void *arg, vbn_endpoint_t *ep, int status)
     rma->busy = false;
     node->rmas_out--;
     if (status != VBN_OK) {
-        if (world_is_sound(node->world))
+        if (world_is_sound(node->world) ||
+            (status != VBN_ERR_UNREACHABLE && world_loses_nobody(node->world)))
             world_fail(node->world, "rank %d: a %s failed: %s", node->rank->number,
                        rma->is_put ? "put" : "get", vbn_status_str(status));
         return;

@@ -185,6 +185,8 @@ static void on_endpoint_error(struct world_rank *rank, vbn_endpoint_t *ep, int s
     if (world_is_sound(node->world))
         world_fail(node->world, "rank %d: an endpoint ended without a fault: %s", rank->number,
                    vbn_status_str(status));
+    if (status == VBN_ERR_PEER_LOST && world_loses_nobody(node->world))
+        world_fail(node->world, "rank %d: a peer that lives is said to be lost", number_of(node));
     if (status == VBN_ERR_PROTOCOL && !anybody_hostile())
         world_fail(node->world, "rank %d: a sound peer is said to break the protocol",
                    rank->number);

@@ -33,6 +33,7 @@ enum { LOADS = sizeof(loads) / sizeof(loads[0]), JOBS_MAX = 256 };
 
 struct totals {
     uint64_t runs, failures, ranks, messages, bytes, faults, ghosts, traces;
+    uint64_t lost, recoveries, replayed;
     double virtual_s;
 };
 
@@ -116,6 +117,9 @@ static bool run_one(const struct request *request, const struct load *load, uint
     totals->bytes += counters.bytes;
     totals->faults += counters.faults;
     totals->ghosts += counters.ghosts;
+    totals->lost += world.lost;
+    totals->recoveries += world.recoveries;
+    totals->replayed += world.replayed;
     if (!violations && !world.failed)
         return true;
     totals->failures++;
@@ -202,6 +206,9 @@ static void totals_add(struct totals *to, const struct totals *more)
     to->bytes += more->bytes;
     to->faults += more->faults;
     to->ghosts += more->ghosts;
+    to->lost += more->lost;
+    to->recoveries += more->recoveries;
+    to->replayed += more->replayed;
     to->traces ^= more->traces;
     to->virtual_s += more->virtual_s;
 }
@@ -271,5 +278,8 @@ int main(int argc, char **argv)
            (unsigned long long)totals.messages, (unsigned long long)totals.bytes,
            (unsigned long long)totals.faults, (unsigned long long)totals.ghosts,
            (unsigned long long)totals.traces);
+    printf("connections: %llu lost, %llu made again, %llu requests sent again\n",
+           (unsigned long long)totals.lost, (unsigned long long)totals.recoveries,
+           (unsigned long long)totals.replayed);
     return totals.failures ? 1 : 0;
 }

@@ -394,7 +394,13 @@ static bool shut_some(struct world *world)
 
 void world_rank_close(struct world *world, struct world_rank *rank)
 {
+    struct vbn_counters counters = {.size = sizeof(counters)};
+
     fabric_enter(rank->rank);
+    vbn_counters(rank->ctx, &counters);
+    world->lost += counters.conns_lost;
+    world->recoveries += counters.recoveries;
+    world->replayed += counters.replayed;
     uint64_t start_ns = fabric_now_ns();
     close_step_ns = CLOSE_STEP_NS;
     is_blocking = true;

@@ -47,6 +47,7 @@ struct world {
     uint32_t slowness_ppm; /* a rank's chance to sleep through a turn */
     bool recovers;   /* lost connections are made again */
     bool calls_fail; /* verbs and others may fail at random */
+    uint64_t lost, recoveries, replayed; /* connections lost, made again; requests sent again */
     bool failed;
     char reason[256];
     /* The workload's error callback: RANK's endpoint EP ended. */
