@@ -225,7 +225,7 @@ static void one_is_refused_by_the_peer(void **state)
     lone_progress(ctx);
     for (int i = 0; i < 12; i++)
         assert_int_equal(op[i].calls, 1);
-    assert_int_equal(op[2].status, VBN_ERR_PEER_LOST);
+    assert_int_equal(op[2].status, VBN_ERR_INVALID);
     assert_int_equal(op[11].status, VBN_ERR_PEER_LOST);
     assert_int_equal(unit.failures, 1);
 }
