@@ -24,6 +24,7 @@
 #define RESOLVE_MS 2000u
 #define MS_NS      1000000u
 #define LEAVE_NS   1000000000u /* how long a disconnect may take on each side */
+#define PART_NS    50000000u   /* from a failure until the peer is told by a disconnect */
 
 static const char *const state_names[VBN_CONN_STATES] = {
     [VBN_CONN_NEW] = "NEW",
@@ -227,14 +228,28 @@ static void act_drain(struct vbn_conn *conn)
     set_deadline(conn, LEAVE_NS);
 }
 
-/* Without rdma_cm nobody will say that the peer is gone, and nobody has to be told. */
-static void act_disconnect(struct vbn_conn *conn)
+/* The connection manager's messages wait for the link (vbn_device_look_at_link()). */
+static void part(struct vbn_conn *conn)
 {
-    if (conn->id)
-        rdma_disconnect(conn->id);
+    if (!conn->id || conn->parted || !conn->ctx->device.link_up)
+        return;
+    conn->parted = true;
+    rdma_disconnect(conn->id);
+}
+
+/* Without rdma_cm nobody will say that the peer is gone, and nobody has to be told. */
+static void act_break(struct vbn_conn *conn)
+{
+    vbn_device_look_at_link(conn->ctx);
     act_drain(conn);
     if (!conn->id)
         vbn_conn_event(conn, VBN_EV_GONE);
+}
+
+static void act_disconnect(struct vbn_conn *conn)
+{
+    part(conn);
+    act_break(conn);
 }
 
 static void act_prepare(struct vbn_conn *conn)
@@ -272,6 +287,26 @@ static void act_bury(struct vbn_conn *conn)
 static void act_lost(struct vbn_conn *conn)
 {
     vbn_endpoint_conn_lost(conn->ep, conn);
+}
+
+/* What has failed may have failed with the link, whose end is told a little later. */
+static void act_leave(struct vbn_conn *conn)
+{
+    if (!conn->parted)
+        set_deadline(conn, PART_NS);
+    act_lost(conn);
+}
+
+static void act_part_late(struct vbn_conn *conn)
+{
+    bool was_parted = conn->parted;
+
+    vbn_device_look_at_link(conn->ctx);
+    part(conn);
+    if (was_parted)
+        vbn_conn_event(conn, VBN_EV_GONE); /* the peer has had its time */
+    else
+        set_deadline(conn, conn->parted ? LEAVE_NS : PART_NS);
 }
 
 static void act_lost_bury(struct vbn_conn *conn)
@@ -367,7 +402,7 @@ static const struct step table[VBN_CONN_STATES][VBN_CONN_EVENTS] = {
         LATE_CM(ESTABLISHED),
         [VBN_EV_REJECTED] = {VBN_CONN_DISCONNECTING, act_disconnect},
         [VBN_EV_CM_ERROR] = {VBN_CONN_DISCONNECTING, act_disconnect},
-        [VBN_EV_QP_ERROR] = {VBN_CONN_DISCONNECTING, act_disconnect},
+        [VBN_EV_QP_ERROR] = {VBN_CONN_DISCONNECTING, act_break},
         [VBN_EV_GONE] = {VBN_CONN_DRAINING, act_disconnect},
         [VBN_EV_CLOSE] = {VBN_CONN_DISCONNECTING, act_disconnect},
         [VBN_EV_TIMEOUT] = {VBN_CONN_ESTABLISHED, act_unheard},
@@ -376,7 +411,7 @@ static const struct step table[VBN_CONN_STATES][VBN_CONN_EVENTS] = {
         LATE_CM(DISCONNECTING),
         LATE_FAULTS(DISCONNECTING),
         [VBN_EV_GONE] = {VBN_CONN_DRAINING, NULL},
-        [VBN_EV_DRAINED] = {VBN_CONN_LEAVING, act_lost},
+        [VBN_EV_DRAINED] = {VBN_CONN_LEAVING, act_leave},
         [VBN_EV_TIMEOUT] = {VBN_CONN_DEAD, act_lost_bury},
     },
     [VBN_CONN_DRAINING] = {
@@ -390,7 +425,7 @@ static const struct step table[VBN_CONN_STATES][VBN_CONN_EVENTS] = {
         LATE_CM(LEAVING),
         LATE_FAULTS(LEAVING),
         [VBN_EV_GONE] = {VBN_CONN_DEAD, act_bury},
-        [VBN_EV_TIMEOUT] = {VBN_CONN_DEAD, act_bury},
+        [VBN_EV_TIMEOUT] = {VBN_CONN_LEAVING, act_part_late},
     },
     [VBN_CONN_DEAD] = {
         LATE_CM(DEAD),
@@ -506,6 +541,12 @@ static void conn_free(struct vbn_conn *conn)
     free(conn);
 }
 
+/* Destroying an id may send a message, too. */
+static bool may_free(const struct vbn_conn *conn)
+{
+    return !conn->id || conn->ctx->device.link_up;
+}
+
 int vbn_conn_reap(vbn_context_t *ctx)
 {
     struct vbn_conn *conn, *next;
@@ -514,7 +555,7 @@ int vbn_conn_reap(vbn_context_t *ctx)
     /* Callbacks may add connections, but only this function frees any. */
     for (conn = TAILQ_FIRST(&ctx->conns); conn; conn = next) {
         next = TAILQ_NEXT(conn, entry);
-        if (conn->state == VBN_CONN_DEAD) {
+        if (conn->state == VBN_CONN_DEAD && may_free(conn)) {
             conn_free(conn);
             n++;
         }

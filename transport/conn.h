@@ -62,6 +62,7 @@ struct vbn_conn {
     struct vbn_flow flow;
     uint16_t window;    /* granted by vbn_rx_grant(), or 0 */
     bool active;        /* we asked */
+    bool parted;        /* the peer was told by a disconnect */
     bool nobody_there;  /* refused: nobody listens at the peer's address */
     bool peer_ready;    /* iWARP: the connecting side has spoken, so we may */
     uint32_t told_next; /* acknowledgement that the peer was last told */

@@ -207,6 +207,7 @@ void vbn_context_fault(vbn_context_t *ctx, const char *what)
     vbn_endpoint_t *ep, *next;
 
     ctx->faulted = true;
+    ctx->device.link_up = true; /* nothing is sent any more that would have to wait for it */
     TAILQ_FOREACH(conn, &ctx->conns, entry)
     {
         if (conn->state != VBN_CONN_NEW)
@@ -236,11 +237,17 @@ static void take_async_event(vbn_context_t *ctx, const struct ibv_async_event *e
         if (conn->state == VBN_CONN_ACCEPTING)
             vbn_conn_event(conn, VBN_EV_ESTABLISHED);
         break;
+    case IBV_EVENT_PORT_ERR:
+        vbn_log(ctx, VBN_LOG_INFO, "device %s: port %u: the link is down", ctx->device.name,
+                ctx->device.port);
+        vbn_device_look_at_link(ctx);
+        break;
     case IBV_EVENT_PORT_ACTIVE:
     case IBV_EVENT_GID_CHANGE:
     case IBV_EVENT_LID_CHANGE:
         vbn_log(ctx, VBN_LOG_INFO, "device %s: %s", ctx->device.name,
                 ibv_event_type_str(event->event_type));
+        vbn_device_look_at_link(ctx);
         vbn_recover_hurry(ctx);
         break;
     case IBV_EVENT_DEVICE_FATAL:
@@ -322,9 +329,12 @@ static void abandon(vbn_context_t *ctx)
         if (ep->state < VBN_EP_CLOSED)
             vbn_endpoint_abandon(ep);
     }
+    ctx->device.link_up = true; /* there is no time to wait for it */
     TAILQ_FOREACH(conn, &ctx->conns, entry)
     {
         vbn_conn_event(conn, VBN_EV_TIMEOUT);
+        if (conn->state == VBN_CONN_LEAVING)
+            vbn_conn_event(conn, VBN_EV_GONE);
     }
     vbn_conn_reap(ctx);
     vbn_rma_deliver_ended(ctx);

@@ -319,11 +319,23 @@ int vbn_device_open(vbn_context_t *ctx, struct vbn_error *err)
         rc = query(ctx, err);
     if (rc)
         return rc;
+    dev->link_up = true;
     dev->pd = ibv_alloc_pd(dev->verbs);
     if (!dev->pd)
         return vbn_error_set(err, VBN_ERR_DEVICE, "device %s: cannot make a protection domain (%s)",
                              dev->name, strerror(errno));
     return probe(ctx, err);
+}
+
+void vbn_device_look_at_link(vbn_context_t *ctx)
+{
+    struct vbn_device *dev = &ctx->device;
+    struct ibv_port_attr port;
+
+    if (dev->iwarp || ctx->faulted || ibv_query_port(dev->verbs, dev->port, &port))
+        return;
+    dev->link_up = port.state == IBV_PORT_ACTIVE;
+    ctx->slow_work |= dev->link_up; /* connections may have waited to be freed */
 }
 
 void vbn_device_fini(vbn_context_t *ctx)

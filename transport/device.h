@@ -14,6 +14,7 @@ struct vbn_device {
     char name[64];
     uint8_t port;
     bool iwarp, has_srq, has_atomics;
+    bool link_up; /* as far as is known: nothing is asked of the connection manager without it */
     uint32_t max_cqe, max_srq_wr, max_sge, max_inline, sq_depth;
     uint8_t max_read_out, max_read_in; /* RDMA reads in flight as initiator, as responder */
     uint32_t max_msg_size;
@@ -29,6 +30,13 @@ struct vbn_device {
 int vbn_device_open(vbn_context_t *ctx, struct vbn_error *err);
 /* 0 where the host has any RDMA device; else VBN_ERR_NO_DEVICE and the reason. */
 int vbn_device_any(struct vbn_error *err);
+
+/*
+ * Asks for the port's state. While the link is down the connection manager must have nothing to
+ * send: on soft-RoCE that fails the queue pair of its own, and no connection is made over the
+ * device any more (doc/behaviours.md, i).
+ */
+void vbn_device_look_at_link(vbn_context_t *ctx);
 
 void vbn_device_fini(vbn_context_t *ctx);
 

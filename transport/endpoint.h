@@ -27,6 +27,7 @@ struct vbn_recovery {
     uint64_t since_ns;         /* when the connection was lost; 0: none is missing */
     uint64_t by_ns;            /* when it must be there again; 0: never lost one */
     uint32_t mark;             /* how far all was when it was lost */
+    uint32_t passed_over;      /* addresses in a row that could not be resolved */
     uint32_t nobody;           /* answers in a row that nobody listens there */
     struct vbn_tx_list retired; /* puts and gets that failed with it, in their order */
     char cause[96];

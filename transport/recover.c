@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #define MS_NS         1000000u
-#define PAUSE_MIN_MS  20u
+#define PAUSE_MIN_MS  5u
 #define PAUSE_MAX_MS  2000u
 #define CROSSED_MS    100u /* how long the peer's own request may take to come */
 #define ATTEMPT_MS    1000u
@@ -80,12 +80,22 @@ bool vbn_recover_begin(vbn_endpoint_t *ep, struct vbn_conn *conn)
     return true;
 }
 
+/* Addresses that are not even tried cost no time: an outage may have taken one of several. */
+static uint64_t pause_ms(vbn_endpoint_t *ep, const struct vbn_conn *conn)
+{
+    if (!conn->up_ns && ++ep->recovery.passed_over < ep->peer.count)
+        return 0;
+    ep->recovery.passed_over = 0;
+    return vbn_min(vbn_max(outage_ms(ep) / 8, PAUSE_MIN_MS), PAUSE_MAX_MS);
+}
+
 void vbn_recover_attempt_failed(vbn_endpoint_t *ep, struct vbn_conn *conn)
 {
     struct vbn_recovery *r = &ep->recovery;
-    uint64_t pause = vbn_min(vbn_max(outage_ms(ep) / 8, PAUSE_MIN_MS), PAUSE_MAX_MS);
+    uint64_t pause = pause_ms(ep, conn);
 
     r->nobody = conn->nobody_there ? r->nobody + 1 : 0;
+    vbn_log(ep->ctx, VBN_LOG_DEBUG, "connecting to %s again failed: %s", ep->name, conn->cause);
     if (conn->active && conn->reason == VBN_REASON_CLOSED)
         vbn_endpoint_peer_closed(ep);
     else if (conn->active && conn->reason == VBN_REASON_STRANGER)
