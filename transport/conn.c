@@ -541,10 +541,10 @@ static void conn_free(struct vbn_conn *conn)
     free(conn);
 }
 
-/* Destroying an id may send a message, too. */
+/* Destroying an id that has asked or answered may send a message, too. */
 static bool may_free(const struct vbn_conn *conn)
 {
-    return !conn->id || conn->ctx->device.link_up;
+    return !conn->id || !conn->up_ns || conn->ctx->device.link_up;
 }
 
 int vbn_conn_reap(vbn_context_t *ctx)

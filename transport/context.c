@@ -329,7 +329,7 @@ static void abandon(vbn_context_t *ctx)
         if (ep->state < VBN_EP_CLOSED)
             vbn_endpoint_abandon(ep);
     }
-    ctx->device.link_up = true; /* there is no time to wait for it */
+    ctx->faulted = ctx->device.link_up = true; /* there is no time to wait for anything */
     TAILQ_FOREACH(conn, &ctx->conns, entry)
     {
         vbn_conn_event(conn, VBN_EV_TIMEOUT);

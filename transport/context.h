@@ -59,7 +59,7 @@ struct vbn_context {
     struct vbn_cm cm;
     struct vbn_device device;
     bool closing;
-    bool faulted; /* the device or a queue has failed: no connection can be made again */
+    bool faulted; /* the device or a queue has failed, or time is up: all ends as it is */
     struct vbn_am am[256];
 };
 

@@ -2,7 +2,7 @@
 # Unit tests of contexts that talk to each other, over the simulated fabric (tests/sim/sim.mk).
 
 if HAVE_CMOCKA
-UNIT_PAIRED = tests/unit/test_context tests/unit/test_halves tests/unit/test_pair \
+UNIT_PAIRED = tests/unit/test_context tests/unit/test_flaps tests/unit/test_halves tests/unit/test_pair \
 	tests/unit/test_threads
 check_PROGRAMS += $(UNIT_PAIRED)
 TESTS += $(UNIT_PAIRED)
@@ -13,6 +13,9 @@ PAIR_LIBS = libverbena_core.la tests/sim/libfabric_sim.la $(CMOCKA_LIBS)
 tests_unit_test_context_SOURCES = tests/unit/test_context.c $(PAIR_COMMON)
 tests_unit_test_context_LDADD = $(PAIR_LIBS)
 tests_unit_test_context_LDFLAGS = $(AM_LDFLAGS) $(SIM_WRAP)
+tests_unit_test_flaps_SOURCES = tests/unit/test_flaps.c $(PAIR_COMMON)
+tests_unit_test_flaps_LDADD = $(PAIR_LIBS)
+tests_unit_test_flaps_LDFLAGS = $(AM_LDFLAGS) $(SIM_WRAP)
 tests_unit_test_halves_SOURCES = tests/unit/test_halves.c $(PAIR_COMMON)
 tests_unit_test_halves_LDADD = $(PAIR_LIBS)
 tests_unit_test_halves_LDFLAGS = $(AM_LDFLAGS) $(SIM_WRAP)

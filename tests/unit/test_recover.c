@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Recovery seen from one side: what is posted again, what the peer is told, when it is over. */
+#include "lone.h"
+
+#include <errno.h>
+
+#define LEN   4096
+#define PEER  7   /* smaller than ours: our request goes on where both ask */
+#define LIMIT 500 /* ms */
+
+static vbn_context_t *ctx;
+static struct vbn_conn *conn;
+static vbn_endpoint_t *ep;
+static vbn_mem_t *mem;
+static char memory[LEN];
+static unsigned ended;
+static int last_status;
+
+static void done(void *arg, vbn_endpoint_t *e, int status)
+{
+    (void)arg;
+    assert_ptr_equal(e, ep);
+    ended++;
+    last_status = status;
+}
+
+static void recovering(struct vbn_options *opts)
+{
+    opts->recovery_timeout_ms = LIMIT;
+}
+
+static int setup(void **state)
+{
+    lone_setup(state);
+    ended = 0;
+    ctx = lone_open(recovering);
+    conn = lone_connect(ctx, PEER);
+    ep = conn->ep;
+    assert_int_equal(vbn_mem_register(ctx, memory, LEN, VBN_ACCESS_LOCAL_WRITE, &mem), 0);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    vbn_mem_deregister(mem);
+    lone_close(ctx);
+    return lone_teardown(state);
+}
+
+static void send_byte(char byte)
+{
+    struct iovec iov = {&byte, 1};
+
+    assert_int_equal(vbn_am_send(ep, 5, &iov, 1), VBN_OK);
+}
+
+static void put(void)
+{
+    assert_int_equal(vbn_put(ep, memory, mem, 0x1000, 0x22, 100, done, NULL), VBN_OK);
+}
+
+static void get(void)
+{
+    assert_int_equal(vbn_get(ep, memory, mem, 0x1000, 0x22, 100, done, NULL), VBN_OK);
+}
+
+/* The connection fails, and its last completion is in. */
+static void lose(enum ibv_wc_status status)
+{
+    struct fake_qp *qp = fake_qp(conn->q.qp);
+
+    if (qp->send_done < qp->send_count)
+        fake_send_completes(conn->q.qp, qp->send_done, status);
+    else
+        fake_event(conn->id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL, 0);
+    lone_progress(ctx);
+    lone_progress(ctx);
+    assert_null(ep->conn);
+}
+
+/* Our next attempt is with the peer. */
+static struct vbn_conn *ask(void)
+{
+    for (int i = 0; i < 100 && !ep->attempt; i++)
+        lone_progress(ctx);
+    assert_non_null(ep->attempt);
+    fake_event(ep->attempt->id, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL, 0);
+    lone_progress(ctx);
+    fake_event(ep->attempt->id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL, 0);
+    lone_progress(ctx);
+    assert_int_equal(ep->attempt->state, VBN_CONN_CONNECTING);
+    return ep->attempt;
+}
+
+/* The peer answers that ARRIVED is the next message that it expects. */
+static void meet_again(uint32_t arrived)
+{
+    struct vbn_wire_hello hello = lone_hello(ctx, PEER);
+
+    conn = ask();
+    hello.session = ep->session;
+    hello.rx_next = arrived;
+    lone_answer(conn, &hello);
+    lone_progress(ctx);
+}
+
+static char byte_at(unsigned n, uint32_t seq)
+{
+    struct vbn_wire_hdr hdr;
+    const struct fake_send *s = lone_send_at(conn, n, &hdr);
+
+    assert_int_equal(hdr.seq, seq);
+    return (char)s->bytes[sizeof(hdr)];
+}
+
+/* --- what is posted again --------------------------------------------------------------------- */
+
+static void messages_that_have_not_arrived(void **state)
+{
+    (void)state;
+    for (char c = 'a'; c <= 'e'; c++)
+        send_byte(c);
+    assert_int_equal(lone_sent(conn), 5);
+    lose(IBV_WC_RETRY_EXC_ERR);
+    send_byte('f');
+    assert_int_equal(unit.failures, 0);
+    meet_again(2);
+    assert_int_equal(conn->state, VBN_CONN_ESTABLISHED);
+    assert_int_equal(lone_sent(conn), 4);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(byte_at(i, 2 + i), 'c' + (int)i);
+    assert_int_equal(ctx->counters.recoveries, 1);
+    assert_int_equal(ctx->counters.replayed, 3);
+    assert_int_equal(ctx->counters.tx_msgs, 6);
+    assert_int_equal(ctx->counters.tx_bytes, 6);
+    assert_contains(unit.log[VBN_LOG_WARN], "made again after");
+    assert_contains(unit.log[VBN_LOG_WARN], "completion error");
+    assert_contains(unit.log[VBN_LOG_WARN], "3 requests");
+}
+
+static void nothing_where_all_has_arrived(void **state)
+{
+    (void)state;
+    send_byte('a');
+    send_byte('b');
+    lose(IBV_WC_RETRY_EXC_ERR);
+    meet_again(2);
+    assert_int_equal(lone_sent(conn), 0);
+    assert_true(STAILQ_EMPTY(&ep->unacked));
+    assert_int_equal(ctx->msgs.free_count, ctx->msgs.count);
+    send_byte('c');
+    assert_int_equal(byte_at(0, 2), 'c');
+}
+
+/* What we have received is told by our request, and stays so. */
+static void our_request_says_what_has_come(void **state)
+{
+    struct vbn_wire_hello hello;
+
+    (void)state;
+    lone_am(conn, 9, "x", 1);
+    lone_am(conn, 9, "y", 1);
+    lose(IBV_WC_RETRY_EXC_ERR);
+    conn = ask();
+    assert_true(vbn_wire_hello_read(fake_id(conn->id)->data, fake_id(conn->id)->data_len, &hello));
+    assert_int_equal(hello.rx_next, 2);
+    assert_int_equal(hello.session, 1);
+}
+
+static void puts_and_gets_in_their_place(void **state)
+{
+    (void)state;
+    send_byte('a');
+    put();
+    send_byte('b');
+    get();
+    send_byte('c');
+    lose(IBV_WC_RETRY_EXC_ERR);
+    assert_int_equal(ended, 0);
+    meet_again(0);
+    assert_int_equal(lone_sent(conn), 5);
+    assert_int_equal(byte_at(0, 0), 'a');
+    assert_int_equal(lone_send_at(conn, 1, NULL)->wr.opcode, IBV_WR_RDMA_WRITE);
+    assert_int_equal(byte_at(2, 1), 'b');
+    assert_int_equal(lone_send_at(conn, 3, NULL)->wr.opcode, IBV_WR_RDMA_READ);
+    assert_int_equal(byte_at(4, 2), 'c');
+    lone_complete(conn);
+    assert_int_equal(ended, 2);
+    assert_int_equal(last_status, VBN_OK);
+}
+
+/* Who has got the message behind a put may use the memory for something else. */
+static void no_put_before_what_has_arrived(void **state)
+{
+    (void)state;
+    put();
+    send_byte('a');
+    get();
+    send_byte('b');
+    put();
+    lose(IBV_WC_RETRY_EXC_ERR);
+    meet_again(2);
+    lone_progress(ctx);
+    assert_int_equal(ended, 1);
+    assert_int_equal(last_status, VBN_OK);
+    assert_int_equal(lone_sent(conn), 2);
+    assert_int_equal(lone_send_at(conn, 0, NULL)->wr.opcode, IBV_WR_RDMA_READ);
+    assert_int_equal(lone_send_at(conn, 1, NULL)->wr.opcode, IBV_WR_RDMA_WRITE);
+}
+
+static void a_denied_put_ends_alone(void **state)
+{
+    (void)state;
+    put();
+    put();
+    send_byte('a');
+    lose(IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(ended, 1);
+    assert_int_equal(last_status, VBN_ERR_INVALID);
+    assert_int_equal(unit.failures, 0);
+    meet_again(0);
+    assert_int_equal(lone_sent(conn), 2);
+}
+
+static void a_put_that_always_fails(void **state)
+{
+    (void)state;
+    put();
+    for (int i = 0; i < 3; i++) {
+        lose(IBV_WC_LOC_QP_OP_ERR);
+        assert_int_equal(ended, 0);
+        meet_again(0);
+    }
+    lose(IBV_WC_LOC_QP_OP_ERR);
+    assert_int_equal(ended, 1);
+    assert_int_equal(last_status, VBN_ERR_DEVICE);
+    assert_int_equal(unit.failures, 0);
+}
+
+/* --- meeting again ---------------------------------------------------------------------------- */
+
+static struct rdma_cm_id *request(uint32_t session, uint32_t rx_next)
+{
+    struct vbn_wire_hello hello = lone_hello(ctx, PEER);
+    struct rdma_cm_id *id;
+
+    hello.session = session;
+    hello.rx_next = rx_next;
+    id = lone_request(ctx, &hello);
+    lone_progress(ctx);
+    return id;
+}
+
+static uint8_t refused_for(void)
+{
+    struct vbn_wire_refusal r = {0};
+
+    assert_true(vbn_wire_refusal_read(fake_rejected.data, fake_rejected.data_len, &r));
+    return r.reason;
+}
+
+/* The peer has lost what still looks well here: ours is drained first. */
+static void a_request_of_who_has_lost_it(void **state)
+{
+    (void)state;
+    request(1, 0);
+    assert_int_equal(refused_for(), VBN_REASON_BUSY);
+    assert_null(ep->conn);
+    assert_int_equal(unit.failures, 0);
+}
+
+static void a_request_from_before(void **state)
+{
+    (void)state;
+    request(0, 0);
+    assert_int_equal(refused_for(), VBN_REASON_BUSY);
+    assert_ptr_equal(ep->conn, conn);
+    assert_true(conn->q.probing); /* whether the peer knows of it its device tells */
+}
+
+static void a_request_for_what_is_gone(void **state)
+{
+    (void)state;
+    send_byte('a');
+    send_byte('b');
+    lone_ack(conn);
+    lose(IBV_WC_RETRY_EXC_ERR);
+    request(1, 1); /* has been acknowledged */
+    assert_int_equal(refused_for(), VBN_REASON_BUSY);
+    request(1, 3); /* was never sent */
+    assert_int_equal(refused_for(), VBN_REASON_BUSY);
+    assert_int_equal(unit.failures, 0);
+}
+
+static void an_answer_for_what_is_gone(void **state)
+{
+    (void)state;
+    send_byte('a');
+    lose(IBV_WC_RETRY_EXC_ERR);
+    meet_again(2);
+    assert_null(ep->conn);
+    assert_int_equal(unit.failures, 0);
+    meet_again(1);
+    assert_ptr_equal(ep->conn, conn);
+}
+
+/* Our own request, under way for long, may have been lost with the link. */
+static void a_request_that_crosses_an_old_one(void **state)
+{
+    struct rdma_cm_id *id;
+
+    (void)state;
+    lose(IBV_WC_RETRY_EXC_ERR);
+    ask();
+    request(1, 0);
+    assert_int_equal(refused_for(), VBN_REASON_CROSSED);
+    lone_pass(ctx, 110);
+    id = request(1, 0);
+    fake_event(id, RDMA_CM_EVENT_ESTABLISHED, 0, NULL, 0);
+    lone_progress(ctx);
+    assert_non_null(ep->conn);
+    assert_int_equal(ep->session, 2);
+    assert_int_equal(ctx->counters.recoveries, 1);
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+static void nobody_there(void)
+{
+    fake_event(ask()->id, RDMA_CM_EVENT_REJECTED, 8, NULL, 0);
+    lone_progress(ctx);
+}
+
+static void a_process_that_has_ended(void **state)
+{
+    (void)state;
+    put();
+    lose(IBV_WC_RETRY_EXC_ERR);
+    nobody_there();
+    nobody_there();
+    assert_int_equal(unit.failures, 0); /* a single answer may be a mistake */
+    nobody_there();
+    assert_int_equal(unit.failures, 1);
+    assert_int_equal(unit.failed[0].status, VBN_ERR_PEER_LOST);
+    assert_contains(unit.failed[0].reason, "its process has ended");
+    assert_contains(unit.failed[0].reason, "completion error");
+    assert_int_equal(ended, 1);
+    assert_int_equal(last_status, VBN_ERR_PEER_LOST);
+}
+
+static void a_peer_that_has_closed(void **state)
+{
+    (void)state;
+    lose(IBV_WC_RETRY_EXC_ERR);
+    lone_refuse(ask(), VBN_REASON_CLOSED);
+    lone_progress(ctx);
+    assert_int_equal(unit.failures, 0);
+    assert_int_equal(vbn_am_send(ep, 5, NULL, 0), VBN_ERR_CLOSED);
+}
+
+static void the_deadline(void **state)
+{
+    (void)state;
+    put();
+    lose(IBV_WC_RETRY_EXC_ERR);
+    while (!unit.failures && unit.now_ns < 3000 * (uint64_t)UNIT_MS) {
+        if (ep->attempt)
+            fake_event(ep->attempt->id, RDMA_CM_EVENT_ADDR_ERROR, -ENETUNREACH, NULL, 0);
+        lone_progress(ctx);
+    }
+    assert_int_equal(unit.failures, 1);
+    assert_int_equal(unit.failed[0].status, VBN_ERR_PEER_LOST);
+    assert_contains(unit.failed[0].reason, "not made again within 5");
+    assert_int_equal(ended, 1);
+}
+
+/* Connections that are made and fail at once are no recovery. */
+static void again_and_again(void **state)
+{
+    uint64_t start = unit.now_ns;
+
+    (void)state;
+    send_byte('a');
+    while (!unit.failures && unit.now_ns < start + 3000 * (uint64_t)UNIT_MS) {
+        lose(IBV_WC_RETRY_EXC_ERR);
+        if (!unit.failures)
+            meet_again(0);
+    }
+    assert_int_equal(unit.failures, 1);
+    assert_in_range(unit.now_ns - start, LIMIT * (uint64_t)UNIT_MS, 2 * LIMIT * (uint64_t)UNIT_MS);
+}
+
+/* The same where each time something gets through: it goes on for as long as it must. */
+static void again_and_again_with_progress(void **state)
+{
+    uint64_t start = unit.now_ns;
+
+    (void)state;
+    for (uint32_t n = 0; unit.now_ns < start + 3 * LIMIT * (uint64_t)UNIT_MS; n++) {
+        send_byte('a');
+        lose(IBV_WC_RETRY_EXC_ERR);
+        assert_int_equal(unit.failures, 0);
+        meet_again(n + 1);
+    }
+}
+
+static void the_device_is_gone(void **state)
+{
+    (void)state;
+    put();
+    lose(IBV_WC_RETRY_EXC_ERR);
+    fake_async(ctx->device.verbs, IBV_EVENT_DEVICE_FATAL, NULL);
+    lone_progress(ctx);
+    assert_int_equal(unit.failures, 1);
+    assert_contains(unit.failed[0].reason, "fake0");
+    assert_int_equal(ended, 1);
+}
+
+/* --- the link --------------------------------------------------------------------------------- */
+
+static void link_is(enum ibv_port_state state)
+{
+    lone_device->port[0].state = state;
+    fake_async(ctx->device.verbs,
+               state == IBV_PORT_ACTIVE ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR, NULL);
+    lone_progress(ctx);
+}
+
+static void nothing_is_said_without_a_link(void **state)
+{
+    unsigned said = fake_count(FAKE_DISCONNECT);
+
+    (void)state;
+    send_byte('a');
+    link_is(IBV_PORT_DOWN);
+    lose(IBV_WC_LOC_QP_OP_ERR);
+    lone_pass(ctx, 200);
+    assert_int_equal(fake_count(FAKE_DISCONNECT), said);
+    link_is(IBV_PORT_ACTIVE);
+    lone_pass(ctx, 60);
+    assert_int_equal(fake_count(FAKE_DISCONNECT), said + 1);
+}
+
+static void the_link_is_back(void **state)
+{
+    (void)state;
+    link_is(IBV_PORT_DOWN);
+    lose(IBV_WC_RETRY_EXC_ERR);
+    for (int i = 0; i < 150; i++) {
+        if (ep->attempt)
+            fake_event(ep->attempt->id, RDMA_CM_EVENT_ADDR_ERROR, -ENETUNREACH, NULL, 0);
+        lone_progress(ctx);
+    }
+    assert_null(ep->attempt);
+    assert_true(ep->timer.at_ns > unit.now_ns + 5 * UNIT_MS);
+    link_is(IBV_PORT_ACTIVE);
+    lone_progress(ctx);
+    lone_progress(ctx);
+    assert_non_null(ep->attempt); /* at once */
+}
+
+/* A disconnect whose peer stays silent is over in time. */
+static void a_peer_that_does_not_part(void **state)
+{
+    (void)state;
+    fake_disconnect_by_itself(false);
+    send_byte('a');
+    lose(IBV_WC_RETRY_EXC_ERR);
+    assert_int_equal(conn->state, VBN_CONN_LEAVING);
+    assert_int_equal(ep->conn_count, 2);
+    lone_pass(ctx, 1200);
+    assert_in_range(ep->conn_count, 0, 1);
+    fake_disconnect_by_itself(true);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(messages_that_have_not_arrived),
+        T(nothing_where_all_has_arrived),
+        T(our_request_says_what_has_come),
+        T(puts_and_gets_in_their_place),
+        T(no_put_before_what_has_arrived),
+        T(a_denied_put_ends_alone),
+        T(a_put_that_always_fails),
+        T(a_request_of_who_has_lost_it),
+        T(a_request_from_before),
+        T(a_request_for_what_is_gone),
+        T(an_answer_for_what_is_gone),
+        T(a_request_that_crosses_an_old_one),
+        T(a_process_that_has_ended),
+        T(a_peer_that_has_closed),
+        T(the_deadline),
+        T(again_and_again),
+        T(again_and_again_with_progress),
+        T(the_device_is_gone),
+        T(nothing_is_said_without_a_link),
+        T(the_link_is_back),
+        T(a_peer_that_does_not_part),
+    };
+
+    return cmocka_run_group_tests_name("recover", tests, NULL, NULL);
+}
