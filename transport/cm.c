@@ -81,8 +81,7 @@ static uint8_t check_request(vbn_context_t *ctx, const struct vbn_wire_hello *h,
         return VBN_REASON_STRANGER;
     if (h->buf_size != sizeof(struct vbn_wire_hdr) + ctx->max_am_len)
         return VBN_REASON_SIZES;
-    return ctx->closing && !vbn_endpoint_find(ctx, h->src_uid) ? VBN_REASON_CLOSED
-                                                                               : 0;
+    return ctx->closing && !vbn_endpoint_find(ctx, h->src_uid) ? VBN_REASON_CLOSED : 0;
 }
 
 /*
@@ -207,8 +206,8 @@ static void rejected(struct vbn_conn *conn, const struct cm_event *ev)
                       vbn_wire_reason_str(refusal.reason), refusal.version_min, refusal.version);
         return;
     }
-    conn->nobody_there = conn->ctx->device.iwarp ? ev->status == -ECONNREFUSED
-                                                  : ev->status == CM_REJECT_NOBODY;
+    conn->nobody_there =
+        conn->ctx->device.iwarp ? ev->status == -ECONNREFUSED : ev->status == CM_REJECT_NOBODY;
     vbn_conn_fail(conn, VBN_EV_REJECTED, "rejected by its connection manager, code %d", ev->status);
 }
 

@@ -24,11 +24,11 @@ enum vbn_ep_state {
 
 /* What a lost connection leaves behind until the next one (recover.h). */
 struct vbn_recovery {
-    uint64_t since_ns;         /* when the connection was lost; 0: none is missing */
-    uint64_t by_ns;            /* when it must be there again; 0: never lost one */
-    uint32_t mark;             /* how far all was when it was lost */
-    uint32_t passed_over;      /* addresses in a row that could not be resolved */
-    uint32_t nobody;           /* answers in a row that nobody listens there */
+    uint64_t since_ns;          /* when the connection was lost; 0: none is missing */
+    uint64_t by_ns;             /* when it must be there again; 0: never lost one */
+    uint32_t mark;              /* how far all was when it was lost */
+    uint32_t passed_over;       /* addresses in a row that could not be resolved */
+    uint32_t nobody;            /* answers in a row that nobody listens there */
     struct vbn_tx_list retired; /* puts and gets that failed with it, in their order */
     char cause[96];
 };
@@ -61,7 +61,7 @@ struct vbn_endpoint {
     bool claimed;    /* the caller has it, by its address or by joining */
     bool addr_known; /* addrs are from the peer's blob: we can connect */
     bool said_bye;
-    bool has_put; /* put_seq is valid */
+    bool has_put;       /* put_seq is valid */
     bool released;      /* the caller has closed it: freed when over */
     uint32_t addr_next; /* the address to be tried next */
     struct vbn_wire_address peer;

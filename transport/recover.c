@@ -6,13 +6,13 @@
 
 #include <stdio.h>
 
-#define MS_NS         1000000u
-#define PAUSE_MIN_MS  5u
-#define PAUSE_MAX_MS  2000u
-#define CROSSED_MS    100u /* how long the peer's own request may take to come */
-#define ATTEMPT_MS    1000u
-#define SETTLED_NS    1000000000u /* a connection that lasted so long was a good one */
-#define NOBODY_CERTAIN 3u         /* answers in a row that nobody listens: the process has ended */
+#define MS_NS          1000000u
+#define PAUSE_MIN_MS   5u
+#define PAUSE_MAX_MS   2000u
+#define CROSSED_MS     100u /* how long the peer's own request may take to come */
+#define ATTEMPT_MS     1000u
+#define SETTLED_NS     1000000000u /* a connection that lasted so long was a good one */
+#define NOBODY_CERTAIN 3u          /* answers in a row that nobody listens: the process has ended */
 
 static uint64_t outage_ms(const vbn_endpoint_t *ep)
 {
@@ -41,7 +41,8 @@ static void wait_ms(vbn_endpoint_t *ep, uint64_t ms)
     vbn_context_t *ctx = ep->ctx;
     uint64_t at_ns = vbn_now_ns(ctx) + ms * MS_NS + vbn_random_below(ctx, ms * MS_NS / 2 + 1);
 
-    vbn_timer_start(&ctx->timers, &ep->timer, vbn_min(at_ns, ep->recovery.by_ns), vbn_recover_wait_over);
+    vbn_timer_start(&ctx->timers, &ep->timer, vbn_min(at_ns, ep->recovery.by_ns),
+                    vbn_recover_wait_over);
 }
 
 VBN_COLD static void give_up(vbn_endpoint_t *ep, const char *why)

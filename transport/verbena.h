@@ -20,7 +20,9 @@
  * Blocking. Only vbn_open(), vbn_close() and vbn_half_join() block; all are bounded.
  *
  * Errors. Functions return 0 or a negative enum vbn_status. A fault of the fabric never ends the
- * process: it ends an endpoint, and the error handler in the options says so once.
+ * process. A connection that fails is made again for up to recovery_timeout_ms; meanwhile messages,
+ * puts and gets wait, and afterwards each of them has been done exactly once. Where that is not
+ * possible the endpoint ends, and the error handler in the options says so once.
  */
 #ifndef VERBENA_H
 #define VERBENA_H
@@ -53,13 +55,13 @@ enum vbn_status {
     VBN_ERR_VERSION = -8,      /* the peer speaks no wire version in common */
     VBN_ERR_REFUSED = -9,      /* the peer refused the connection; the log says why */
     VBN_ERR_UNREACHABLE = -10, /* no connection within connect_timeout_ms */
-    VBN_ERR_PEER_LOST = -11,   /* an established connection failed, or the peer vanished */
-    VBN_ERR_CLOSED = -12,      /* this side, or the peer in good order, has closed */
-    VBN_ERR_TIMEOUT = -13,     /* not finished within the time allowed */
-    VBN_ERR_PROTOCOL = -14,    /* the peer sent something that the wire format forbids */
-    VBN_ERR_TRUNCATED = -15,   /* a message was longer than the buffer of its receive */
-    VBN_ERR_CANCELED = -16,    /* a receive was cancelled before a message came */
-    VBN_ERR_MISMATCH = -17,    /* ranks do not agree on a collective call or its sizes */
+    VBN_ERR_PEER_LOST = -11, /* the peer's process has ended, or its connection is lost for good */
+    VBN_ERR_CLOSED = -12,    /* this side, or the peer in good order, has closed */
+    VBN_ERR_TIMEOUT = -13,   /* not finished within the time allowed */
+    VBN_ERR_PROTOCOL = -14,  /* the peer sent something that the wire format forbids */
+    VBN_ERR_TRUNCATED = -15, /* a message was longer than the buffer of its receive */
+    VBN_ERR_CANCELED = -16,  /* a receive was cancelled before a message came */
+    VBN_ERR_MISMATCH = -17,  /* ranks do not agree on a collective call or its sizes */
 };
 
 /* A short English name of STATUS, for messages; never NULL. Any thread. */
@@ -101,23 +103,23 @@ struct vbn_options {
     uint64_t sq_depth;    /* work requests in flight on one queue pair */
     uint64_t tx_buffers;  /* send buffers of a context, at most */
     uint64_t cq_size;     /* entries of one completion queue */
-    uint64_t inline_limit;       /* bytes sent inline, at most; the device may offer less */
-    uint64_t signal_period;      /* one send in so many asks for a completion */
-    uint64_t poll_batch;         /* completions taken in one poll */
-    uint64_t read_depth;         /* RDMA reads in flight on one queue pair */
-    uint64_t retry_count;        /* transport retries before a queue pair fails */
-    uint64_t ack_timeout;        /* code of the time until a packet is repeated, 1…31 */
-    uint64_t rnr_timer;          /* code of the RNR NAK timer (InfiniBand 9.7.5.2.8), 1…31 */
-    uint64_t ack_delay_us;       /* µs before a receiver acknowledges without being asked */
-    uint64_t rndv_limit;         /* bytes: longer tagged messages are read by the receiver */
-    uint64_t rndv_registered;    /* bytes: the same for messages from registered memory */
-    uint64_t wait_spin_us;       /* µs that vbn_wait() polls before it sleeps */
-    uint64_t unexpected_limit;   /* bytes of tagged messages kept for receives to come */
-    uint64_t connect_timeout_ms; /* ms until a connect attempt series is given up */
+    uint64_t inline_limit;        /* bytes sent inline, at most; the device may offer less */
+    uint64_t signal_period;       /* one send in so many asks for a completion */
+    uint64_t poll_batch;          /* completions taken in one poll */
+    uint64_t read_depth;          /* RDMA reads in flight on one queue pair */
+    uint64_t retry_count;         /* transport retries before a queue pair fails */
+    uint64_t ack_timeout;         /* code of the time until a packet is repeated, 1…31 */
+    uint64_t rnr_timer;           /* code of the RNR NAK timer (InfiniBand 9.7.5.2.8), 1…31 */
+    uint64_t ack_delay_us;        /* µs before a receiver acknowledges without being asked */
+    uint64_t rndv_limit;          /* bytes: longer tagged messages are read by the receiver */
+    uint64_t rndv_registered;     /* bytes: the same for messages from registered memory */
+    uint64_t wait_spin_us;        /* µs that vbn_wait() polls before it sleeps */
+    uint64_t unexpected_limit;    /* bytes of tagged messages kept for receives to come */
+    uint64_t connect_timeout_ms;  /* ms until a connect attempt series is given up */
     uint64_t recovery_timeout_ms; /* ms to make a lost connection again; 0: not tried */
-    uint64_t close_timeout_ms;   /* ms that vbn_close() may take */
-    uint64_t wire_version;       /* highest wire version offered; for tests */
-    bool use_srq;                /* shared receive queue where the device has one */
+    uint64_t close_timeout_ms;    /* ms that vbn_close() may take */
+    uint64_t wire_version;        /* highest wire version offered; for tests */
+    bool use_srq;                 /* shared receive queue where the device has one */
 
     bool multithreaded;     /* several threads will call at once */
     uint64_t job_key;       /* contexts with different keys refuse each other */
@@ -293,6 +295,8 @@ void vbn_endpoint_close(vbn_endpoint_t *ep);
  * joined too, every 2.1 s (or up to four times that, as devices have it) and retry_count times, at
  * most six: for 13 s by default. If that was not enough the connection has failed. So where joining
  * may take longer on one side, join on all sides before one sends, and let all know (a barrier).
+ * A connection that fails is made again by rdma_cm where a peer's address is known, else it is
+ * lost.
  *
  * Without rdma_cm no kernel tells of a peer's death: as soon as the peer has said anything it is
  * asked once a second whether its queue pair lives, and is lost (VBN_ERR_PEER_LOST) when all tries

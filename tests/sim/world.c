@@ -133,7 +133,8 @@ static void draw_options(const struct world *world, const struct world_rank *ran
     if (overcommits && fabric_random(2))
         options->cq_size = between(256, 1024);
     /* Drawn from the seed alone, so that older seeds keep their course. */
-    options->recovery_timeout_ms = world->recovers ? RECOVERY_LEAST_MS + world->plan.seed % 6000 : 0;
+    options->recovery_timeout_ms =
+        world->recovers ? RECOVERY_LEAST_MS + world->plan.seed % 6000 : 0;
 }
 
 static void options_make(const struct world *world, struct world_rank *rank)

@@ -44,9 +44,9 @@ struct world {
     int count;
     struct world_rank *ranks;
     uint64_t quantum_ns, base_quantum_ns;
-    uint32_t slowness_ppm; /* a rank's chance to sleep through a turn */
-    bool recovers;   /* lost connections are made again */
-    bool calls_fail; /* verbs and others may fail at random */
+    uint32_t slowness_ppm;               /* a rank's chance to sleep through a turn */
+    bool recovers;                       /* lost connections are made again */
+    bool calls_fail;                     /* verbs and others may fail at random */
     uint64_t lost, recoveries, replayed; /* connections lost, made again; requests sent again */
     bool failed;
     char reason[256];

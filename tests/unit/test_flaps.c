@@ -89,8 +89,8 @@ static void links_that_fail(void **state)
         uint64_t took_ns = outage(ms);
 
         if (took_ns > 200 * (uint64_t)UNIT_MS)
-            fail_msg("%llu ms after an outage of %llu ms",
-                     (unsigned long long)(took_ns / UNIT_MS), (unsigned long long)ms);
+            fail_msg("%llu ms after an outage of %llu ms", (unsigned long long)(took_ns / UNIT_MS),
+                     (unsigned long long)ms);
     }
     assert_true(recoveries(0) && recoveries(1));
     pair_close();
