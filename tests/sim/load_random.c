@@ -3,9 +3,10 @@
  * Random active messages, puts and gets between all ranks, every byte checked.
  *
  * Each message carries who sent it, to whom, which it is of that pair, and a pattern that depends
- * on all three. A put goes into a slot of the target's memory that belongs to the sender; once
- * it is done a message asks the target to check the slot. A get reads a part of the peer's memory
- * that never changes.
+ * on all three. A put goes into a slot of the target's memory that belongs to the sender; a message
+ * right behind it, or once it is done, asks the target to check the slot, which is the target's own
+ * from then on: nothing may be written there any more. A get reads a part of the peer's memory that
+ * never changes.
  *
  * In some runs one node is hostile: what it says is garbled, by a byte here and there. Its pairs
  * may then end, but nobody may take what was not sent.
@@ -24,6 +25,7 @@ enum {
     SLOT_BYTES = 2048,
     CONST_BYTES = 8192,
     RMA_SLOTS = 4,
+    TAKEN_BACK = 0x5a, /* what a target fills a slot with that it has checked */
 };
 
 struct header {
@@ -39,8 +41,10 @@ struct peer {
     vbn_endpoint_t *ep;
     uint32_t sent, received;
     bool ended;
-    bool put_busy;   /* the slot is being written or waits to be checked */
-    bool put_to_say; /* written: the target has to be told */
+    bool put_busy;     /* the slot is being written or waits to be checked */
+    bool put_to_say;   /* written: the target has to be told */
+    bool put_said;     /* the target was told right behind the put */
+    bool slot_checked; /* this peer's slot here is ours again */
     uint64_t put_key;
     uint32_t put_len;
 };
@@ -86,6 +90,21 @@ static uint64_t message_key(const struct header *h)
 
 /* ---- receiving ---- */
 
+static unsigned char *slot_of(const struct node *node, int number)
+{
+    return node->slots + (size_t)number * SLOT_BYTES;
+}
+
+static void take_slot(struct node *node, struct peer *peer, const struct header *h)
+{
+    unsigned char *slot = slot_of(node, peer->number);
+
+    if (!world_pattern_check(slot, h->slot_len, h->key))
+        world_fail(node->world, "rank %d: rank %u's put is not there", node->rank->number, h->src);
+    memset(slot, TAKEN_BACK, SLOT_BYTES);
+    peer->slot_checked = true;
+}
+
 static void on_message(void *arg, vbn_endpoint_t *ep, uint8_t id, void *data, size_t len)
 {
     struct node *node = arg;
@@ -115,9 +134,8 @@ static void on_message(void *arg, vbn_endpoint_t *ep, uint8_t id, void *data, si
     peer->received = h.seq + 1;
     if (!world_pattern_check((char *)data + sizeof(h), len - sizeof(h), message_key(&h)))
         world_fail(world, "rank %d: message %u of rank %u arrived changed", me, h.seq, h.src);
-    if (id == AM_CHECK && !garbled &&
-        !world_pattern_check(node->slots + (size_t)h.src * SLOT_BYTES, h.slot_len, h.key))
-        world_fail(world, "rank %d: rank %u's put is not there", me, h.src);
+    if (id == AM_CHECK && !garbled)
+        take_slot(node, peer, &h);
     fabric_trace_mark("message", h.src, h.seq);
 }
 
@@ -207,7 +225,7 @@ static void on_rma_done(void *arg, vbn_endpoint_t *ep, int status)
         return;
     }
     if (rma->is_put) {
-        rma->peer->put_to_say = true;
+        rma->peer->put_to_say = !rma->peer->put_said;
         return;
     }
     struct node *of = &nodes[rma->peer->number];
@@ -249,6 +267,8 @@ static bool start_rma(struct node *node, struct peer *peer)
         return false;
     rma->busy = true;
     node->rmas_out++;
+    if (rma->is_put && fabric_random(2))
+        peer->put_said = send_message(node, peer, AM_CHECK);
     return true;
 }
 
@@ -362,6 +382,17 @@ static void check_counts(struct world *world)
                 world_fail(world, "rank %d got more messages of %d than it sent", j, i);
 }
 
+static void check_slots(struct world *world)
+{
+    for (int i = 0; i < world->count; i++)
+        for (int j = 0; j < world->count; j++)
+            for (int at = 0; nodes[i].peers[j].slot_checked && at < SLOT_BYTES; at++)
+                if (slot_of(&nodes[i], j)[at] != TAKEN_BACK) {
+                    world_fail(world, "rank %d: rank %d's put came twice", i, j);
+                    return;
+                }
+}
+
 static void nodes_close(struct world *world)
 {
     for (int i = 0; i < world->count; i++) {
@@ -390,6 +421,7 @@ void load_random(struct world *world)
     if (ready) {
         world_run(world, &(struct world_load){work, unsettled, NULL});
         check_counts(world);
+        check_slots(world);
     }
     /* Beside a hostile node nobody knows which puts are still on their way: vbn_close() does it. */
     for (int i = 0; i < world->count && !world->plan.hostile; i++)
