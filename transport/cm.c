@@ -100,8 +100,8 @@ static void doubt(struct vbn_conn *conn, const struct vbn_wire_hello *hello)
 /* ATTEMPT's request may have been lost with the link, which the peer's proves to work again. */
 static bool is_stale(const struct vbn_conn *attempt)
 {
-    return attempt->ep->recovery.since_ns && attempt->state == VBN_CONN_CONNECTING &&
-           vbn_now_ns(attempt->ctx) - attempt->up_ns >= GIVE_WAY_NS;
+    return attempt->ep->recovery.since_ns &&
+           vbn_now_ns(attempt->ctx) - attempt->since_ns >= GIVE_WAY_NS;
 }
 
 /*

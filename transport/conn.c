@@ -124,7 +124,7 @@ static void limit_attempt(struct vbn_conn *conn)
 {
     uint64_t ms = vbn_recover_attempt_ms(conn->ep);
 
-    conn->up_ns = vbn_now_ns(conn->ctx);
+    conn->asked = true;
     if (ms)
         set_deadline(conn, ms * MS_NS);
 }
@@ -169,7 +169,7 @@ static void act_up(struct vbn_conn *conn)
     uint32_t last = (uint32_t)vbn_max(conn->ep->session, conn->hello.session);
 
     conn->session = last + 1; /* each side has told the other its last one */
-    conn->up_ns = vbn_now_ns(conn->ctx);
+    conn->since_ns = vbn_now_ns(conn->ctx);
     vbn_flow_init(&conn->flow, conn->window, conn->hello.credits);
     conn->told_next = conn->ep->rx_next;
     conn->peer_ready = conn->active || !conn->ctx->device.iwarp;
@@ -513,6 +513,7 @@ struct vbn_conn *vbn_conn_create(vbn_endpoint_t *ep, struct rdma_cm_id *id)
     conn->ep = ep;
     conn->id = id;
     conn->active = id == NULL;
+    conn->since_ns = vbn_now_ns(ep->ctx);
     if (id)
         id->context = conn;
     ep->conn_count++;
@@ -544,7 +545,7 @@ static void conn_free(struct vbn_conn *conn)
 /* Destroying an id that has asked or answered may send a message, too. */
 static bool may_free(const struct vbn_conn *conn)
 {
-    return !conn->id || !conn->up_ns || conn->ctx->device.link_up;
+    return !conn->id || !conn->asked || conn->ctx->device.link_up;
 }
 
 int vbn_conn_reap(vbn_context_t *ctx)

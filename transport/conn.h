@@ -62,6 +62,7 @@ struct vbn_conn {
     struct vbn_flow flow;
     uint16_t window;    /* granted by vbn_rx_grant(), or 0 */
     bool active;        /* we asked */
+    bool asked;         /* a request or an answer of ours has been sent */
     bool parted;        /* the peer was told by a disconnect */
     bool nobody_there;  /* refused: nobody listens at the peer's address */
     bool peer_ready;    /* iWARP: the connecting side has spoken, so we may */
@@ -77,7 +78,7 @@ struct vbn_conn {
     union vbn_sockaddr dst;
     struct vbn_half *half; /* in the state HALF */
     uint32_t session;      /* its number between these peers, from 1 */
-    uint64_t up_ns;        /* when it was established, or its request sent */
+    uint64_t since_ns;     /* when it was made, and then when it was established */
     uint64_t silent_ns;    /* how long the peer's device had not answered when it was given up */
     char cause[96];        /* why it failed, for the log */
 };

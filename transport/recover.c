@@ -31,11 +31,6 @@ static bool can_meet_again(const vbn_endpoint_t *ep, const struct vbn_conn *conn
     return ep->addr_known || conn->id;
 }
 
-void vbn_recover_wait_over(struct vbn_timer *timer)
-{
-    vbn_endpoint_try_again(vbn_container_of(timer, struct vbn_endpoint, timer));
-}
-
 static void wait_ms(vbn_endpoint_t *ep, uint64_t ms)
 {
     vbn_context_t *ctx = ep->ctx;
@@ -54,6 +49,16 @@ VBN_COLD static void give_up(vbn_endpoint_t *ep, const char *why)
                       (unsigned long long)outage_ms(ep), why);
 }
 
+void vbn_recover_wait_over(struct vbn_timer *timer)
+{
+    vbn_endpoint_t *ep = vbn_container_of(timer, struct vbn_endpoint, timer);
+
+    if (ep->addr_known)
+        vbn_endpoint_try_again(ep);
+    else
+        give_up(ep, "it has not asked for another one, and its address is not known");
+}
+
 bool vbn_recover_begin(vbn_endpoint_t *ep, struct vbn_conn *conn)
 {
     struct vbn_recovery *r = &ep->recovery;
@@ -63,7 +68,7 @@ bool vbn_recover_begin(vbn_endpoint_t *ep, struct vbn_conn *conn)
 
     if (!limit_ns || ctx->faulted || !can_meet_again(ep, conn))
         return false;
-    if (!r->by_ns || mark != r->mark || now - conn->up_ns >= SETTLED_NS)
+    if (!r->by_ns || mark != r->mark || now - conn->since_ns >= SETTLED_NS)
         r->by_ns = now + limit_ns - vbn_min(conn->silent_ns, limit_ns / 4 * 3);
     if (now >= r->by_ns)
         return false; /* again and again, and nothing gets through */
@@ -84,7 +89,7 @@ bool vbn_recover_begin(vbn_endpoint_t *ep, struct vbn_conn *conn)
 /* Addresses that are not even tried cost no time: an outage may have taken one of several. */
 static uint64_t pause_ms(vbn_endpoint_t *ep, const struct vbn_conn *conn)
 {
-    if (!conn->up_ns && ++ep->recovery.passed_over < ep->peer.count)
+    if (!conn->asked && ++ep->recovery.passed_over < ep->peer.count)
         return 0;
     ep->recovery.passed_over = 0;
     return vbn_min(vbn_max(outage_ms(ep) / 8, PAUSE_MIN_MS), PAUSE_MAX_MS);
@@ -154,7 +159,11 @@ void vbn_recover_hurry(vbn_context_t *ctx)
 
     HASH_ITER(hh, ctx->endpoints, ep, next)
     {
-        if (ep->recovery.since_ns && ep->addr_known && ep->timer.at_ns)
+        if (!ep->recovery.since_ns || !ep->addr_known)
+            continue;
+        if (ep->attempt && ep->attempt->active)
+            vbn_conn_fail(ep->attempt, VBN_EV_TIMEOUT, "the link has changed");
+        if (ep->timer.at_ns)
             wait_ms(ep, 1);
     }
 }
