@@ -17,7 +17,8 @@
  * told VBN_ERR_AGAIN must put its work off, waiting would be for ever. The log callback alone runs
  * with the lock held, and calls nothing here.
  *
- * Blocking. Only vbn_open(), vbn_close() and vbn_half_join() block; all are bounded.
+ * Blocking. Only vbn_open(), vbn_close(), vbn_half_join() and vbn_wait() block, each within a
+ * bound.
  *
  * Errors. Functions return 0 or a negative enum vbn_status. A fault of the fabric never ends the
  * process. A connection that fails is made again for up to recovery_timeout_ms; meanwhile messages,
@@ -228,6 +229,23 @@ int vbn_address(const vbn_context_t *ctx, void *buf, size_t *len);
  * blocks.
  */
 int vbn_progress(vbn_context_t *ctx);
+
+/*
+ * Waits until there is something to do, or TIMEOUT_MS (-1: no limit) have passed, and does it.
+ * Polls for wait_spin_us, then sleeps on the device's and the connection manager's events. Returns
+ * as vbn_progress(). Any thread, where several may call; callbacks as in vbn_progress().
+ */
+int vbn_wait(vbn_context_t *ctx, int timeout_ms);
+
+/*
+ * For an event loop of the caller's: a descriptor, the same for the context's life, that becomes
+ * readable when there is something to do, once vbn_arm() has returned VBN_OK. VBN_ERR_AGAIN: there
+ * is something to do now, call vbn_progress() first; VBN_ERR_DEVICE: the queues cannot be armed.
+ * *TIMEOUT_MS: vbn_progress() is due after so many milliseconds even if the descriptor stays
+ * quiet; -1: never. The descriptor is the context's: do not close it.
+ */
+int vbn_event_fd(const vbn_context_t *ctx);
+int vbn_arm(vbn_context_t *ctx, int *timeout_ms);
 
 struct vbn_counters {
     size_t size; /* sizeof(struct vbn_counters) of the caller, set before the call */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waiting: contracts in verbena_transport.h (wait, event_fd, arm). */
+/* Waiting: vbn_wait(), vbn_event_fd() and vbn_arm() of verbena.h. */
 #ifndef VBN_WAIT_H
 #define VBN_WAIT_H
 
@@ -9,9 +9,5 @@
  * and all others. vbn_wait_fini() also after a failure, and when the queues are gone. */
 int vbn_wait_init(vbn_context_t *ctx, struct vbn_error *err);
 void vbn_wait_fini(vbn_context_t *ctx);
-
-int vbn_wait(vbn_context_t *ctx, int timeout_ms);
-int vbn_event_fd(const vbn_context_t *ctx);
-int vbn_arm(vbn_context_t *ctx, int *timeout_ms);
 
 #endif

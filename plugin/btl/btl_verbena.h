@@ -7,6 +7,7 @@
  *     frag        messages: alloc, prepare_src, send, sendi
  *     rma         put and get
  *     reg         memory registration through Open MPI's registration cache
+ *     idle        sleeping where a rank waits
  *
  * Everything goes through the public header verbena.h; the component holds no verbs object.
  */
@@ -34,8 +35,18 @@ typedef struct btl_verbena_component {
     struct vbn_options options;     /* the transport's parameters, as the user set them */
     struct vbn_error bad_parameter; /* the first value that was refused; status 0: none */
     bool show_counters;
+    size_t idle_wait_ms; /* longest sleep of a rank that waits; 0: it polls */
     btl_verbena_module_t *module; /* NULL before init and after finalize */
 } btl_verbena_component_t;
+
+/* What a rank that may sleep knows of its waiting. */
+typedef struct btl_verbena_idle {
+    opal_mutex_t lock;
+    uint32_t calls;    /* of progress in a row that found nothing, as far as they matter */
+    uint64_t since_ns; /* since when there is nothing but waiting; 0: unknown */
+    uint64_t cpu_ns;   /* processor time of the thread at its last call */
+    size_t slice_ms;   /* the next sleep */
+} btl_verbena_idle_t;
 
 /* One opened device. */
 struct btl_verbena_module {
@@ -51,6 +62,7 @@ struct btl_verbena_module {
     struct mca_btl_base_endpoint_t *endpoints; /* all, also those of departed peers */
     opal_list_t busy;                          /* endpoints with work that waits */
     opal_mutex_t resuming;                     /* held by the thread that works off `busy` */
+    btl_verbena_idle_t idle;
 };
 
 /* A peer. */
@@ -161,6 +173,10 @@ void btl_verbena_endpoint_error(void *arg, vbn_endpoint_t *peer, int status, con
 
 /* Makes WORK wait, behind what waits already for its endpoint. */
 void btl_verbena_work_add(btl_verbena_work_t *work);
+
+/* After a progress that found DONE things to do: sleeps a little where the rank has been waiting for
+ * long enough. Returns what there was to do then. */
+int btl_verbena_idle(btl_verbena_module_t *module, int done);
 
 /* Tries what waits once more. Returns how much of it has gone on. */
 int btl_verbena_work_resume(btl_verbena_module_t *module);

@@ -320,6 +320,8 @@ static int component_progress(void)
 
     if (OPAL_UNLIKELY(opal_list_get_size(&module->busy) > 0))
         done += btl_verbena_work_resume(module);
+    if (OPAL_UNLIKELY(mca_btl_verbena_component.idle_wait_ms > 0))
+        done += btl_verbena_idle(module, done);
     return done;
 }
 

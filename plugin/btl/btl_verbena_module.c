@@ -404,6 +404,7 @@ btl_verbena_module_t *btl_verbena_module_create(const mca_btl_base_module_t *def
     OBJ_CONSTRUCT(&module->busy, opal_list_t);
     OBJ_CONSTRUCT(&module->lock, opal_mutex_t);
     OBJ_CONSTRUCT(&module->resuming, opal_mutex_t);
+    OBJ_CONSTRUCT(&module->idle.lock, opal_mutex_t);
     items_create(&module->frags, sizeof(btl_verbena_frag_t), OBJ_CLASS(btl_verbena_frag_t),
                  BTL_VERBENA_PLAIN_MAX);
     items_create(&module->rmas, sizeof(btl_verbena_rma_t), OBJ_CLASS(btl_verbena_rma_t), 0);
@@ -445,6 +446,7 @@ int btl_verbena_finalize(mca_btl_base_module_t *btl)
     OBJ_DESTRUCT(&module->frags);
     OBJ_DESTRUCT(&module->rmas);
     OBJ_DESTRUCT(&module->lock);
+    OBJ_DESTRUCT(&module->idle.lock);
     OBJ_DESTRUCT(&module->resuming);
     free(module);
     return OPAL_SUCCESS;

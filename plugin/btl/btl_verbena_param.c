@@ -254,12 +254,31 @@ static void register_host(btl_verbena_component_t *component)
     component->options.eager_limit = btl->btl_max_send_size;
 }
 
+static void register_idle_wait(btl_verbena_component_t *component)
+{
+    static const struct vbn_param idle_wait = {
+        .name = "idle_wait",
+        .type = VBN_PARAM_UINT,
+        .max = 1000,
+        .unit = "ms",
+        .help =
+            "A rank that waits sleeps, up to so long at a time, instead of polling; what comes by "
+            "other BTLs may wait as long. 0: it polls",
+    };
+
+    component->idle_wait_ms = (size_t)idle_wait.def;
+    read_limit(component, &idle_wait,
+               register_limit(component, &idle_wait, &component->idle_wait_ms),
+               &component->idle_wait_ms);
+}
+
 void btl_verbena_params_register(btl_verbena_component_t *component)
 {
     component->bad_parameter.status = VBN_OK;
     vbn_options_init(&component->options, sizeof(component->options));
     register_transport(component);
     register_host(component);
+    register_idle_wait(component);
     component->show_counters = false;
     register_one(component, "show_counters",
                  "print on stderr, at the end of each rank, what went over which device",

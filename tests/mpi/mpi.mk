@@ -25,7 +25,8 @@ tests_mpi_mpi_suite_SOURCES = \
 	tests/mpi/rma.c \
 	tests/mpi/sizes.c \
 	tests/mpi/suite.c \
-	tests/mpi/unexpected.c
+	tests/mpi/unexpected.c \
+	tests/mpi/waits.c
 tests_mpi_mpi_suite_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 tests_mpi_mpi_suite_LDADD = $(MPI_LIBS)
 

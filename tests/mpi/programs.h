@@ -23,5 +23,6 @@ void run_orders(const struct job *job);
 void run_overlap(const struct job *job);
 void run_communicators(const struct job *job);
 void run_rma(const struct job *job);
+void run_waits(const struct job *job);
 
 #endif

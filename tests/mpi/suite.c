@@ -36,6 +36,7 @@ static const struct program programs[] = {
     {"overlap", run_overlap, "many nonblocking collectives and messages at once"},
     {"communicators", run_communicators, "split, dup, free, intercommunicators under traffic"},
     {"rma", run_rma, "one-sided put, get, accumulate and atomics"},
+    {"waits", run_waits, "ranks that wait for one that is late, and the processor time of that"},
 };
 enum { PROGRAM_COUNT = sizeof programs / sizeof programs[0] };
 

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A rank that waits: Open MPI polls for ever, on all its components in turn. With idle_wait this
+ * component sleeps in its turn, once nothing has come for a while, until its device has something
+ * or a slice of time is over. The slices begin at a millisecond and double up to idle_wait, so that
+ * what comes by other components (shared memory, the runtime) waits no longer than about as long as
+ * it has been quiet.
+ *
+ * Who computes and looks in now and then (MPI_Test) must not be put to sleep: only calls that
+ * follow each other closely count, in the processor time of their thread, so that to yield the
+ * processor in between is no work. Of several threads one sleeps, the others go on polling.
+ */
+#include "btl_verbena.h"
+
+#include <time.h>
+
+#define CALLS_LEAST    64u     /* without anything to do, before the clocks are read */
+#define WORK_NS        100000u /* processor time between two calls that is work */
+#define SLICE_MS_FIRST 1u
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec now;
+
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Sleeps if the caller has done nothing but wait for long enough. Returns what there was to do. */
+static int rest(btl_verbena_module_t *module, btl_verbena_idle_t *idle)
+{
+    const btl_verbena_component_t *component = &mca_btl_verbena_component;
+    uint64_t now = clock_ns(CLOCK_MONOTONIC), cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    int done = 0;
+
+    if (!idle->since_ns || cpu - idle->cpu_ns > WORK_NS) {
+        idle->since_ns = now;
+        idle->slice_ms = SLICE_MS_FIRST;
+    }
+    if (now - idle->since_ns >= component->options.wait_spin_us * 1000u) {
+        done = vbn_wait(module->context, (int)idle->slice_ms);
+        idle->slice_ms *= 2;
+        if (idle->slice_ms > component->idle_wait_ms)
+            idle->slice_ms = component->idle_wait_ms;
+        cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    }
+    idle->cpu_ns = cpu;
+    return done;
+}
+
+int btl_verbena_idle(btl_verbena_module_t *module, int done)
+{
+    btl_verbena_idle_t *idle = &module->idle;
+
+    if (OPAL_THREAD_TRYLOCK(&idle->lock))
+        return 0;
+    if (!done && idle->calls >= CALLS_LEAST)
+        done = rest(module, idle);
+    if (done) {
+        idle->calls = 0;
+        idle->since_ns = 0;
+    } else if (idle->calls < CALLS_LEAST) {
+        idle->calls++;
+    }
+    OPAL_THREAD_UNLOCK(&idle->lock);
+    return done;
+}
