@@ -114,13 +114,15 @@ static uint8_t make_way(vbn_endpoint_t *ep, const struct vbn_wire_hello *hello)
     struct vbn_conn *attempt = ep->attempt, *conn = ep->conn;
 
     if (ep->state >= VBN_EP_CLOSED)
-        return VBN_REASON_CLOSED;
+        return ep->state == VBN_EP_LOST ? VBN_REASON_LOST : VBN_REASON_CLOSED;
     if (conn && conn->peer_ready) {
         doubt(conn, hello);
         return VBN_REASON_BUSY;
     }
     if ((ep->released || ep->ctx->closing) && !ep->recovery.since_ns)
         return VBN_REASON_CLOSED; /* takes nobody new, but goes on with one that it has lost */
+    if ((int32_t)(hello->rx_next - ep->tx_next) > 0)
+        return VBN_REASON_CLOSED; /* it means a session that is over */
     if (!vbn_recover_can_resume(ep, hello->rx_next))
         return VBN_REASON_BUSY; /* a request that its sender has given up long ago */
     ep->conn = NULL;
@@ -145,8 +147,12 @@ static void take_request(vbn_context_t *ctx, const struct cm_event *ev)
 
     if (!reason) {
         ep = vbn_endpoint_find(ctx, hello.src_uid);
-        if (!ep)
+        if (!ep && hello.session)
+            reason = VBN_REASON_CLOSED; /* the peer has missed our farewell */
+        else if (!ep)
             ep = vbn_endpoint_add(ctx, hello.src_uid);
+    }
+    if (!reason) {
         reason = ep ? make_way(ep, &hello) : VBN_REASON_BUSY;
     }
     if (!reason && !(conn = vbn_conn_create(ep, ev->id)))

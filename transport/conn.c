@@ -196,6 +196,13 @@ static void act_unheard(struct vbn_conn *conn)
                           (unsigned long long)conn->ctx->opts.connect_timeout_ms);
 }
 
+/* The peer expects what it has acknowledged, or what was never sent: that was another session. */
+VBN_COLD static void forgotten(struct vbn_conn *conn)
+{
+    conn->reason = VBN_REASON_LOST;
+    vbn_conn_fail(conn, VBN_EV_CM_ERROR, "the peer knows nothing of what was sent before");
+}
+
 /* The peer's answer: its version and sizes are final, the request's checks hold for them too. */
 static void act_answered(struct vbn_conn *conn)
 {
@@ -204,9 +211,10 @@ static void act_answered(struct vbn_conn *conn)
 
     if (h->src_uid != conn->ep->uid || h->dst_uid != ctx->uid || h->job_key != ctx->opts.job_key ||
         h->version > ctx->opts.wire_version ||
-        h->buf_size != sizeof(struct vbn_wire_hdr) + ctx->max_am_len ||
-        !vbn_recover_can_resume(conn->ep, h->rx_next))
+        h->buf_size != sizeof(struct vbn_wire_hdr) + ctx->max_am_len)
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "the answer is not from the peer that was asked");
+    else if (!vbn_recover_can_resume(conn->ep, h->rx_next))
+        forgotten(conn);
     else if (vbn_qp_connect(conn, conn->read_in, conn->read_out))
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "cannot ready the queue pair: %s", strerror(errno));
     else if (!ctx->device.iwarp && rdma_establish(conn->id))
@@ -301,7 +309,8 @@ static void act_part_late(struct vbn_conn *conn)
 {
     bool was_parted = conn->parted;
 
-    vbn_device_look_at_link(conn->ctx);
+    if (conn->ctx->device.link_up) /* else an event will tell */
+        vbn_device_look_at_link(conn->ctx);
     part(conn);
     if (was_parted)
         vbn_conn_event(conn, VBN_EV_GONE); /* the peer has had its time */

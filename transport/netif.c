@@ -121,3 +121,12 @@ void vbn_netif_of_port(const char *device, unsigned port, char *names, size_t le
     if (dir)
         closedir(dir);
 }
+
+bool vbn_netif_same_ip(const union vbn_sockaddr *a, const union vbn_sockaddr *b)
+{
+    if (a->sa.sa_family != b->sa.sa_family)
+        return false;
+    if (a->sa.sa_family == AF_INET)
+        return a->in.sin_addr.s_addr == b->in.sin_addr.s_addr;
+    return memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, sizeof(a->in6.sin6_addr)) == 0;
+}

@@ -41,4 +41,7 @@ static inline socklen_t vbn_sockaddr_len(const union vbn_sockaddr *addr)
     return addr->sa.sa_family == AF_INET6 ? sizeof(addr->in6) : sizeof(addr->in);
 }
 
+/* Whether A and B are the same IP address, whatever their ports. */
+bool vbn_netif_same_ip(const union vbn_sockaddr *a, const union vbn_sockaddr *b);
+
 #endif

@@ -4,7 +4,9 @@
 #include "log.h"
 #include "rma.h"
 
+#include <rdma/rdma_cma.h>
 #include <stdio.h>
+#include <string.h>
 
 #define MS_NS          1000000u
 #define PAUSE_MIN_MS   5u
@@ -95,16 +97,39 @@ static uint64_t pause_ms(vbn_endpoint_t *ep, const struct vbn_conn *conn)
     return vbn_min(vbn_max(outage_ms(ep) / 8, PAUSE_MIN_MS), PAUSE_MAX_MS);
 }
 
+/* Whether CONN was to be made at the address that the peer was last seen at. Another one of its may
+ * belong to another host, too. */
+static bool at_its_place(const struct vbn_recovery *r, const struct vbn_conn *conn)
+{
+    return r->place.sa.sa_family == AF_UNSPEC ||
+           (conn->active && vbn_netif_same_ip(&r->place, &conn->dst));
+}
+
+static void remember_place(struct vbn_recovery *r, struct vbn_conn *conn)
+{
+    const struct sockaddr *sa = conn->id ? rdma_get_peer_addr(conn->id) : NULL;
+
+    if (conn->active)
+        r->place = conn->dst;
+    else if (sa && sa->sa_family == AF_INET)
+        memcpy(&r->place.in, sa, sizeof(r->place.in));
+    else if (sa && sa->sa_family == AF_INET6)
+        memcpy(&r->place.in6, sa, sizeof(r->place.in6));
+}
+
 void vbn_recover_attempt_failed(vbn_endpoint_t *ep, struct vbn_conn *conn)
 {
     struct vbn_recovery *r = &ep->recovery;
     uint64_t pause = pause_ms(ep, conn);
 
-    r->nobody = conn->nobody_there ? r->nobody + 1 : 0;
+    if (conn->asked && at_its_place(r, conn))
+        r->nobody = conn->nobody_there ? r->nobody + 1 : 0;
     vbn_log(ep->ctx, VBN_LOG_DEBUG, "connecting to %s again failed: %s", ep->name, conn->cause);
     if (conn->active && conn->reason == VBN_REASON_CLOSED)
         vbn_endpoint_peer_closed(ep);
-    else if (conn->active && conn->reason == VBN_REASON_STRANGER)
+    else if (conn->active && conn->reason == VBN_REASON_LOST)
+        give_up(ep, "the peer has given it up");
+    else if (conn->reason == VBN_REASON_STRANGER && at_its_place(r, conn))
         give_up(ep, "another process has its address");
     else if (r->nobody >= NOBODY_CERTAIN)
         give_up(ep, "its process has ended");
@@ -142,6 +167,7 @@ void vbn_recover_resume(vbn_endpoint_t *ep, struct vbn_conn *conn)
         return;
     }
     vbn_tx_requeue(ep);
+    remember_place(r, conn);
     if (!r->since_ns)
         return;
     ctx->counters.recoveries++;

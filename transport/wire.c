@@ -130,6 +130,8 @@ const char *vbn_wire_reason_str(uint8_t reason)
         return "the peers' eager limits differ";
     case VBN_REASON_MALFORMED:
         return "the request was malformed";
+    case VBN_REASON_LOST:
+        return "the peer has given the session up";
     default:
         return "unknown reason";
     }

@@ -164,6 +164,7 @@ enum vbn_wire_reason {
     VBN_REASON_CLOSED = 5,
     VBN_REASON_SIZES = 6, /* buffer sizes that cannot work together */
     VBN_REASON_MALFORMED = 7,
+    VBN_REASON_LOST = 8, /* given up: the session is over, and not in good order */
 };
 
 /* Private data of a rejection. */

@@ -314,21 +314,59 @@ static void a_request_for_what_is_gone(void **state)
     lose(IBV_WC_RETRY_EXC_ERR);
     request(1, 1); /* has been acknowledged */
     assert_int_equal(refused_for(), VBN_REASON_BUSY);
-    request(1, 3); /* was never sent */
-    assert_int_equal(refused_for(), VBN_REASON_BUSY);
+    request(1, 3); /* was never sent in this session */
+    assert_int_equal(refused_for(), VBN_REASON_CLOSED);
     assert_int_equal(unit.failures, 0);
 }
 
+/* The peer has another session in mind: this one is over. */
 static void an_answer_for_what_is_gone(void **state)
 {
     (void)state;
     send_byte('a');
+    send_byte('b');
+    lone_ack(conn);
     lose(IBV_WC_RETRY_EXC_ERR);
-    meet_again(2);
-    assert_null(ep->conn);
-    assert_int_equal(unit.failures, 0);
     meet_again(1);
-    assert_ptr_equal(ep->conn, conn);
+    lone_pass(ctx, 60);
+    assert_null(ep->conn);
+    assert_int_equal(unit.failures, 1);
+    assert_contains(unit.failed[0].reason, "given it up");
+}
+
+/* The endpoint that the peer means has been closed, and is gone. */
+static void a_request_of_who_missed_the_farewell(void **state)
+{
+    (void)state;
+    vbn_endpoint_close(ep);
+    lone_complete(conn);
+    lone_pass(ctx, 60);
+    assert_null(vbn_endpoint_find(ctx, PEER));
+    request(1, 0);
+    assert_int_equal(refused_for(), VBN_REASON_CLOSED);
+    assert_null(vbn_endpoint_find(ctx, PEER));
+}
+
+static void a_request_to_who_has_given_up(void **state)
+{
+    (void)state;
+    vbn_endpoint_fail(ep, VBN_ERR_PROTOCOL, "test");
+    lone_pass(ctx, 60);
+    request(1, 0);
+    assert_int_equal(refused_for(), VBN_REASON_LOST);
+}
+
+/* Another of its addresses may be another host's, where nobody listens. */
+static void nobody_at_another_address(void **state)
+{
+    (void)state;
+    lose(IBV_WC_RETRY_EXC_ERR);
+    ep->peer.addrs[0].ip[3]++;
+    for (int i = 0; i < 5; i++) {
+        fake_event(ask()->id, RDMA_CM_EVENT_REJECTED, 8, NULL, 0);
+        lone_progress(ctx);
+    }
+    assert_int_equal(unit.failures, 0);
 }
 
 /* Our own request, under way for long, may have been lost with the link. */
@@ -516,6 +554,9 @@ int main(void)
         T(a_request_from_before),
         T(a_request_for_what_is_gone),
         T(an_answer_for_what_is_gone),
+        T(a_request_of_who_missed_the_farewell),
+        T(a_request_to_who_has_given_up),
+        T(nobody_at_another_address),
         T(a_request_that_crosses_an_old_one),
         T(a_process_that_has_ended),
         T(a_peer_that_has_closed),

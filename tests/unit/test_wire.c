@@ -499,7 +499,7 @@ static void refusals(void **state)
 static void every_reason_has_its_name(void **state)
 {
     (void)state;
-    for (unsigned a = VBN_REASON_CROSSED; a <= VBN_REASON_MALFORMED; a++) {
+    for (unsigned a = VBN_REASON_CROSSED; a <= VBN_REASON_LOST; a++) {
         assert_string_not_equal(vbn_wire_reason_str((uint8_t)a), vbn_wire_reason_str(0));
         for (unsigned b = VBN_REASON_CROSSED; b < a; b++)
             assert_string_not_equal(vbn_wire_reason_str((uint8_t)a),
