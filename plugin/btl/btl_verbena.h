@@ -35,7 +35,7 @@ typedef struct btl_verbena_component {
     struct vbn_options options;     /* the transport's parameters, as the user set them */
     struct vbn_error bad_parameter; /* the first value that was refused; status 0: none */
     bool show_counters;
-    size_t idle_wait_ms; /* longest sleep of a rank that waits; 0: it polls */
+    size_t idle_wait_ms;          /* longest sleep of a rank that waits; 0: it polls */
     btl_verbena_module_t *module; /* NULL before init and after finalize */
 } btl_verbena_component_t;
 
@@ -174,8 +174,8 @@ void btl_verbena_endpoint_error(void *arg, vbn_endpoint_t *peer, int status, con
 /* Makes WORK wait, behind what waits already for its endpoint. */
 void btl_verbena_work_add(btl_verbena_work_t *work);
 
-/* After a progress that found DONE things to do: sleeps a little where the rank has been waiting for
- * long enough. Returns what there was to do then. */
+/* After a progress that found DONE things to do: sleeps a little where the rank has been waiting
+ * for long enough. Returns what there was to do then. */
 int btl_verbena_idle(btl_verbena_module_t *module, int done);
 
 /* Tries what waits once more. Returns how much of it has gone on. */
