@@ -16,6 +16,15 @@ default() {
     [[ -v $1 ]] || environment+=("$1=$2")
 }
 
+# Open MPI on two nodes: a rank on each in turns. The data link is not for its daemons.
+nodes_environment() {
+    default OMPI_MCA_plm rsh
+    default OMPI_MCA_plm_rsh_agent "$here/on-node"
+    default OMPI_MCA_oob_tcp_if_include eth1
+    default OMPI_MCA_orte_default_dash_host verbena-vm:1,verbena-vm2:1
+    default OMPI_MCA_rmaps_base_mapping_policy node
+}
+
 # Fills the array `environment`, for `env -i`: the caller's own, exactly as the
 # kernel gave it to this process, then ours (of two values the later counts).
 make_environment() {
@@ -35,12 +44,14 @@ make_environment() {
         "OUT=$out_dir"
         "RXE_DEVICE=$rdma_device"
         "RXE_NETDEV=$netdev"
+        "RXE_NODES=$nodes"
         "VERBENA_BUILDDIR=$build_dir"
         "LD_LIBRARY_PATH=$libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
     )
     default OMPI_MCA_mca_base_component_path "SYS_DEFAULT:$components"
+    ((nodes == 1)) || nodes_environment
     # One host, more ranks than processors, perhaps root.
-    default OMPI_MCA_plm isolated
+    ((nodes > 1)) || default OMPI_MCA_plm isolated
     default OMPI_MCA_rmaps_base_oversubscribe 1
     default OMPI_MCA_mpi_yield_when_idle 1
     default OMPI_MCA_btl_vader_single_copy_mechanism none

@@ -7,11 +7,12 @@
 # out: job.sh (what to run and where), guest-init and soft-device.sh inwards;
 # stdout, stderr and status outwards. The outputs are files that `tail` follows
 # here: nothing is lost when the VM goes away, and the boot's messages, which
-# go to the serial port, stay out of them.
+# go to the serial port, stay out of them. Of two VMs the first runs the command;
+# two private links join them, over sockets in that folder.
 # shellcheck shell=bash disable=SC2154,SC2034
 
 vm_prepare() {
-    vm_job='' vm_qemu=''
+    vm_job='' vm_qemus=()
     if [[ $(uname -m) != x86_64 ]]; then
         reason="VMs are made for x86_64 only, this is $(uname -m)"
         return 1
@@ -91,9 +92,9 @@ vm_write_job() {
     rdma_device=${device_type}0 netdev=eth0
     make_environment
     vm_job=$(mktemp -d "${TMPDIR:-/tmp}/verbena-rxe.XXXXXX") || exit 125
-    cp -- "$here/guest-init" "$here/soft-device.sh" "$vm_job/" || exit 125
-    touch "$vm_job"/{stdout,stderr,console} || exit 125
-    LC_ALL=C declare -p command environment folder mask out_dir device_type rdma_device netdev mtu \
+    cp -- "$here"/guest-{init,command.sh,shell} "$here/soft-device.sh" "$vm_job/" || exit 125
+    touch "$vm_job"/{stdout,stderr} || exit 125
+    LC_ALL=C declare -p command environment folder mask out_dir device_type rdma_device netdev mtu nodes \
         >"$vm_job/job.sh" || exit 125
 }
 
@@ -122,39 +123,55 @@ vm_choose_machine() {
 # QEMU's own rule for a comma in a value.
 vm_escape() { printf '%s' "${1//,/,,}"; }
 
+# vm_link NAME ADDRESS: adds to vm_links the end at node $node of a link between
+# the two. By datagrams: streams would hold frames back, for 40 ms at times.
+vm_link() {
+    local socket
+    socket=$(vm_escape "$vm_job")/link-$1
+    vm_links+=(-netdev "dgram,id=$1,local.type=unix,local.path=$socket$node,remote.type=unix,remote.path=$socket$((3 - node))"
+        -device "virtio-net-pci,netdev=$1,mac=52:54:00:$2:00:0$node")
+}
+
+# vm_start NODE: adds its process to vm_qemus.
 vm_start() {
-    local job out
-    vm_choose_machine
+    local node=$1 job out vm_links=()
     job=$(vm_escape "$vm_job") out=$(vm_escape "$out_dir")
+    ((nodes == 1)) || { vm_link data 77; vm_link control 78; }
+    touch "$vm_job/console$node" || exit 125
     # The kernel ends QEMU should this process be killed outright.
     setpriv --pdeathsig KILL qemu-system-x86_64 \
         -machine q35 "${vm_machine[@]}" -smp "$cpus" -m "$memory" \
         -nodefaults -display none -monitor none -no-reboot \
-        -serial "file:$vm_job/console" \
+        -serial "file:$vm_job/console$node" \
         -kernel "$vm_boot/kernel" -initrd "$vm_boot/initramfs" \
-        -append "$vm_kernel_options" \
+        -append "$vm_kernel_options verbena_node=$node" \
         -fsdev local,id=root,path=/,security_model=none,readonly=on,multidevs=remap \
         -device virtio-9p-pci,fsdev=root,mount_tag=root \
         -fsdev "local,id=job,path=$job,security_model=none" \
         -device virtio-9p-pci,fsdev=job,mount_tag=job \
         -fsdev "local,id=out,path=$out,security_model=none,multidevs=remap" \
-        -device virtio-9p-pci,fsdev=out,mount_tag=out \
-        </dev/null >"$vm_job/qemu" 2>&1 &
-    vm_qemu=$!
+        -device virtio-9p-pci,fsdev=out,mount_tag=out "${vm_links[@]}" \
+        </dev/null >"$vm_job/qemu$node" 2>&1 &
+    vm_qemus+=($!)
 }
 
 vm_run() {
-    local status
+    local status node ended
     vm_write_job
-    vm_start
-    tail -c +1 -s 0.1 --pid="$vm_qemu" -f "$vm_job/stderr" >&2 &
+    vm_choose_machine
+    for ((node = 1; node <= nodes; node++)); do vm_start "$node"; done
+    tail -c +1 -s 0.1 --pid="${vm_qemus[0]}" -f "$vm_job/stderr" >&2 &
     vm_stderr=$!
     timeout --foreground "$timeout_s" \
-        tail -c +1 -s 0.1 --pid="$vm_qemu" -f "$vm_job/stdout" &
+        tail -c +1 -s 0.1 --pid="${vm_qemus[0]}" -f "$vm_job/stdout" &
     vm_stdout=$!
-    { wait "$vm_stdout"; } 2>/dev/null # bash would report how QEMU ended
+    { wait -n -p ended "$vm_stdout" "${vm_qemus[@]}"; } 2>/dev/null # bash would report how QEMU ended
     status=$?
     vm_stop
+    if ((ended != vm_stdout)); then
+        wait "$vm_stdout"
+        status=$?
+    fi
     case $status in
         0) vm_status ;;
         124) vm_timed_out ;;
@@ -162,15 +179,20 @@ vm_run() {
     esac
 }
 
+# The end of one is the end of all.
 vm_stop() {
-    kill -KILL "$vm_qemu" 2>/dev/null
-    wait "$vm_qemu" "$vm_stderr" 2>/dev/null
-    vm_qemu=''
+    kill -KILL "${vm_qemus[@]}" 2>/dev/null
+    wait "${vm_qemus[@]}" "$vm_stderr" 2>/dev/null
+    vm_qemus=()
 }
 
 vm_show_console() {
-    cat -- "$vm_job/qemu" >&2
-    tail -n 60 -- "$vm_job/console" >&2
+    local node
+    for ((node = 1; node <= nodes; node++)); do
+        ((nodes == 1)) || printf '%s\n' "--- node $node:" >&2
+        cat -- "$vm_job/qemu$node" >&2
+        tail -n 60 -- "$vm_job/console$node" >&2
+    done
 }
 
 # The command's status, or what the machine said when it ended without one.
@@ -192,7 +214,7 @@ vm_timed_out() {
 }
 
 vm_cleanup() {
-    if [[ -n $vm_qemu ]]; then
+    if ((${#vm_qemus[@]} > 0)); then
         kill "$vm_stdout" 2>/dev/null
         vm_stop
     fi

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Makes and removes a software RDMA device on a dummy netdev. Sourced by bash:
-# by the runner on the host, and by guest-init in the VM.
+# Makes and removes a software RDMA device on a netdev, a dummy one where there
+# is none of that name. Sourced by bash: by the runner on the host, and by
+# guest-init in the VM.
 # shellcheck shell=bash
 
 soft_device_module() {
@@ -14,9 +15,10 @@ soft_device_module() {
 # is there. What the tools say goes to stderr.
 soft_device_up() {
     local type=$1 device=$2 dev=$3 mtu_bytes=$4 ipv4=$5 ipv6=$6
-    modprobe -a "$(soft_device_module "$type")" rdma_ucm dummy &&
-        ip -batch - <<END &&
-link add $dev mtu $mtu_bytes type dummy
+    modprobe -a "$(soft_device_module "$type")" rdma_ucm dummy || return
+    [[ -e /sys/class/net/$dev ]] || ip link add "$dev" type dummy || return
+    ip -batch - <<END &&
+link set $dev mtu $mtu_bytes
 address add $ipv4 dev $dev
 address add $ipv6 dev $dev nodad
 link set $dev up
