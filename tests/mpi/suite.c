@@ -66,9 +66,10 @@ static void program_run(const struct program *program, const struct job *job)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: mpi_suite [--list] [--timeout SECONDS] [PROGRAM…]\n"
+    fprintf(stderr, "usage: mpi_suite [--list] [--timeout SECONDS] [--for SECONDS] [PROGRAM…]\n"
                     "Runs the named programs (all without a name) in the order given.\n"
-                    "--timeout: how long one step of a program may take (default 120 s).\n");
+                    "--timeout: how long one step of a program may take (default 120 s).\n"
+                    "--for: goes round the named programs until so much time has passed.\n");
     return 2;
 }
 
@@ -78,7 +79,30 @@ static void list(void)
         printf("%-14s %s\n", programs[i].name, programs[i].what);
 }
 
-static void run_all(int count, char **names, unsigned timeout_s)
+/* Rank 0's clock decides for all. */
+static bool time_is_left(double until_s)
+{
+    int left = MPI_Wtime() < until_s;
+    MPI_Bcast(&left, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return left;
+}
+
+static void run_named(int count, char **names, const struct job *job)
+{
+    for (int i = 0; i < count; i++)
+        program_run(program_find(names[i]), job);
+    for (int i = 0; count == 0 && i < PROGRAM_COUNT; i++)
+        program_run(&programs[i], job);
+}
+
+static void repeat_named(int count, char **names, const struct job *job, unsigned for_s)
+{
+    double until_s = MPI_Wtime() + for_s;
+    for (int i = 0; time_is_left(until_s); i = (i + 1) % count)
+        program_run(program_find(names[i]), job);
+}
+
+static void run_all(int count, char **names, unsigned timeout_s, unsigned for_s)
 {
     struct job job = {0};
     MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
@@ -86,27 +110,32 @@ static void run_all(int count, char **names, unsigned timeout_s)
     const char *seed = getenv("VERBENA_TEST_SEED");
     job.seed = seed != NULL ? strtoull(seed, NULL, 0) : 1;
     common_init(&job, timeout_s);
-    for (int i = 0; i < count; i++)
-        program_run(program_find(names[i]), &job);
-    for (int i = 0; count == 0 && i < PROGRAM_COUNT; i++)
-        program_run(&programs[i], &job);
+    if (for_s > 0)
+        repeat_named(count, names, &job, for_s);
+    else
+        run_named(count, names, &job);
     program_begin("finalize");
     MPI_Finalize();
 }
 
 int main(int argc, char **argv)
 {
-    unsigned timeout_s = 120;
+    unsigned timeout_s = 120, for_s = 0;
     int arg = 1;
     for (; arg < argc && argv[arg][0] == '-'; arg++) {
         if (strcmp(argv[arg], "--list") == 0) {
             list();
             return 0;
         }
-        if (strcmp(argv[arg], "--timeout") != 0 || arg + 1 == argc)
+        unsigned *value = strcmp(argv[arg], "--timeout") == 0 ? &timeout_s
+                          : strcmp(argv[arg], "--for") == 0   ? &for_s
+                                                              : NULL;
+        if (value == NULL || arg + 1 == argc)
             return usage();
-        timeout_s = (unsigned)strtoul(argv[++arg], NULL, 10);
+        *value = (unsigned)strtoul(argv[++arg], NULL, 10);
     }
+    if (for_s > 0 && arg == argc)
+        return usage();
     for (int i = arg; i < argc; i++) {
         if (program_find(argv[i]) == NULL) {
             fprintf(stderr, "mpi_suite: no program \"%s\"; --list shows them\n", argv[i]);
@@ -114,6 +143,6 @@ int main(int argc, char **argv)
         }
     }
     MPI_Init(&argc, &argv);
-    run_all(argc - arg, argv + arg, timeout_s);
+    run_all(argc - arg, argv + arg, timeout_s, for_s);
     return 0;
 }
