@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct program {
     const char *name;
@@ -66,10 +67,11 @@ static void program_run(const struct program *program, const struct job *job)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: mpi_suite [--list] [--timeout SECONDS] [--for SECONDS] [PROGRAM…]\n"
-                    "Runs the named programs (all without a name) in the order given.\n"
-                    "--timeout: how long one step of a program may take (default 120 s).\n"
-                    "--for: goes round the named programs until so much time has passed.\n");
+    fprintf(stderr,
+            "usage: mpi_suite [--list] [--timeout SECONDS] [--while FILE] [PROGRAM…]\n"
+            "Runs the named programs (all without a name) in the order given.\n"
+            "--timeout: how long one step of a program may take (default 120 s).\n"
+            "--while: goes round the named programs until rank 0 finds no FILE any more.\n");
     return 2;
 }
 
@@ -79,12 +81,12 @@ static void list(void)
         printf("%-14s %s\n", programs[i].name, programs[i].what);
 }
 
-/* Rank 0's clock decides for all. */
-static bool time_is_left(double until_s)
+/* Rank 0 looks for all. */
+static bool is_there(const char *file)
 {
-    int left = MPI_Wtime() < until_s;
-    MPI_Bcast(&left, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    return left;
+    int there = access(file, F_OK) == 0;
+    MPI_Bcast(&there, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return there;
 }
 
 static void run_named(int count, char **names, const struct job *job)
@@ -95,14 +97,13 @@ static void run_named(int count, char **names, const struct job *job)
         program_run(&programs[i], job);
 }
 
-static void repeat_named(int count, char **names, const struct job *job, unsigned for_s)
+static void repeat_named(int count, char **names, const struct job *job, const char *while_file)
 {
-    double until_s = MPI_Wtime() + for_s;
-    for (int i = 0; time_is_left(until_s); i = (i + 1) % count)
+    for (int i = 0; is_there(while_file); i = (i + 1) % count)
         program_run(program_find(names[i]), job);
 }
 
-static void run_all(int count, char **names, unsigned timeout_s, unsigned for_s)
+static void run_all(int count, char **names, unsigned timeout_s, const char *while_file)
 {
     struct job job = {0};
     MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
@@ -110,8 +111,8 @@ static void run_all(int count, char **names, unsigned timeout_s, unsigned for_s)
     const char *seed = getenv("VERBENA_TEST_SEED");
     job.seed = seed != NULL ? strtoull(seed, NULL, 0) : 1;
     common_init(&job, timeout_s);
-    if (for_s > 0)
-        repeat_named(count, names, &job, for_s);
+    if (while_file != NULL)
+        repeat_named(count, names, &job, while_file);
     else
         run_named(count, names, &job);
     program_begin("finalize");
@@ -120,21 +121,24 @@ static void run_all(int count, char **names, unsigned timeout_s, unsigned for_s)
 
 int main(int argc, char **argv)
 {
-    unsigned timeout_s = 120, for_s = 0;
+    unsigned timeout_s = 120;
+    const char *while_file = NULL;
     int arg = 1;
     for (; arg < argc && argv[arg][0] == '-'; arg++) {
         if (strcmp(argv[arg], "--list") == 0) {
             list();
             return 0;
         }
-        unsigned *value = strcmp(argv[arg], "--timeout") == 0 ? &timeout_s
-                          : strcmp(argv[arg], "--for") == 0   ? &for_s
-                                                              : NULL;
-        if (value == NULL || arg + 1 == argc)
+        if (arg + 1 == argc)
             return usage();
-        *value = (unsigned)strtoul(argv[++arg], NULL, 10);
+        if (strcmp(argv[arg], "--timeout") == 0)
+            timeout_s = (unsigned)strtoul(argv[++arg], NULL, 10);
+        else if (strcmp(argv[arg], "--while") == 0)
+            while_file = argv[++arg];
+        else
+            return usage();
     }
-    if (for_s > 0 && arg == argc)
+    if (while_file != NULL && arg == argc)
         return usage();
     for (int i = arg; i < argc; i++) {
         if (program_find(argv[i]) == NULL) {
@@ -143,6 +147,6 @@ int main(int argc, char **argv)
         }
     }
     MPI_Init(&argc, &argv);
-    run_all(argc - arg, argv + arg, timeout_s, for_s);
+    run_all(argc - arg, argv + arg, timeout_s, while_file);
     return 0;
 }
