@@ -324,6 +324,14 @@ static void act_lost_bury(struct vbn_conn *conn)
     act_bury(conn);
 }
 
+/* Its completions did not come in time: without its queue pair none will, and what waits for them
+ * is over before another connection begins. Only timers lead here, between completions. */
+static void act_cut_off(struct vbn_conn *conn)
+{
+    vbn_qp_destroy(conn);
+    act_lost_bury(conn);
+}
+
 static void act_attempt_over(struct vbn_conn *conn)
 {
     act_bury(conn);
@@ -421,14 +429,14 @@ static const struct step table[VBN_CONN_STATES][VBN_CONN_EVENTS] = {
         LATE_FAULTS(DISCONNECTING),
         [VBN_EV_GONE] = {VBN_CONN_DRAINING, NULL},
         [VBN_EV_DRAINED] = {VBN_CONN_LEAVING, act_leave},
-        [VBN_EV_TIMEOUT] = {VBN_CONN_DEAD, act_lost_bury},
+        [VBN_EV_TIMEOUT] = {VBN_CONN_DEAD, act_cut_off},
     },
     [VBN_CONN_DRAINING] = {
         LATE_CM(DRAINING),
         LATE_FAULTS(DRAINING),
         [VBN_EV_GONE] = STAY(DRAINING),
         [VBN_EV_DRAINED] = {VBN_CONN_DEAD, act_lost_bury},
-        [VBN_EV_TIMEOUT] = {VBN_CONN_DEAD, act_lost_bury},
+        [VBN_EV_TIMEOUT] = {VBN_CONN_DEAD, act_cut_off},
     },
     [VBN_CONN_LEAVING] = {
         LATE_CM(LEAVING),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rma.h"
 #include "context.h"
+#include "log.h"
 
 #define RMA_MAX      65536u /* puts and gets of a context at once */
 #define FAILURES_MAX 4u     /* so often one may be what its queue pair failed of */
@@ -72,6 +73,18 @@ VBN_COLD static void keep(vbn_endpoint_t *ep, struct vbn_rma *rma)
         STAILQ_INSERT_HEAD(list, &rma->tx, entry);
 }
 
+VBN_COLD static void rma_denied(struct vbn_rma *rma, int status)
+{
+    const vbn_endpoint_t *ep = rma->tx.ep;
+
+    vbn_log(ep->ctx, VBN_LOG_WARN,
+            "peer %s by device %s: a %s of %u bytes at %#llx, key %#x, has been denied%s", ep->name,
+            ep->ctx->device.name, rma->tx.kind == VBN_TX_PUT ? "put" : "get", rma->len,
+            (unsigned long long)rma->remote, rma->rkey,
+            status == VBN_ERR_DEVICE ? ", or always fails" : "; was the memory deregistered?");
+    rma_end(rma, status);
+}
+
 static void rma_retired(struct vbn_wr *wr, int status)
 {
     struct vbn_rma *rma = vbn_container_of(wr, struct vbn_rma, tx.wr);
@@ -81,10 +94,9 @@ static void rma_retired(struct vbn_wr *wr, int status)
         rma_end(rma, VBN_OK);
     else if (ep->state >= VBN_EP_CLOSED)
         rma_end(rma, ep->status);
-    else if (status == VBN_ERR_INVALID)
-        rma_end(rma, VBN_ERR_INVALID);
-    else if (status == VBN_ERR_DEVICE && ++rma->failures == FAILURES_MAX)
-        rma_end(rma, VBN_ERR_DEVICE);
+    else if (status == VBN_ERR_INVALID ||
+             (status == VBN_ERR_DEVICE && ++rma->failures == FAILURES_MAX))
+        rma_denied(rma, status);
     else
         keep(ep, rma);
 }

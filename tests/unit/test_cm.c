@@ -129,7 +129,7 @@ static void request_to_an_endpoint_that_is_over(void **state)
     (void)state;
     vbn_endpoint_fail(ep, VBN_ERR_PEER_LOST, "test");
     lone_request(ctx, &hello);
-    refused(VBN_REASON_CLOSED, live);
+    refused(VBN_REASON_LOST, live);
 }
 
 static void request_beside_a_connection(void **state)
