@@ -3,8 +3,9 @@
 #include "context.h"
 #include "log.h"
 
-#define RMA_MAX      65536u /* puts and gets of a context at once */
-#define FAILURES_MAX 4u     /* so often one may be what its queue pair failed of */
+#define RMA_MAX      65536u     /* puts and gets of a context at once */
+#define FAILURES_MAX 4u         /* so often in a row one may be what its queue pair failed of, */
+#define AT_ONCE_NS   500000000u /* so soon after it was connected */
 
 static inline struct vbn_rma *rma_of(struct vbn_tx *tx)
 {
@@ -73,6 +74,16 @@ VBN_COLD static void keep(vbn_endpoint_t *ep, struct vbn_rma *rma)
         STAILQ_INSERT_HEAD(list, &rma->tx, entry);
 }
 
+/* Perhaps the link has failed, perhaps RMA is what the device does not like: then it fails again as
+ * soon as there is another connection. */
+VBN_COLD static bool always_fails(struct vbn_rma *rma, const struct vbn_conn *conn)
+{
+    bool at_once = vbn_now_ns(conn->ctx) - conn->since_ns < AT_ONCE_NS;
+
+    rma->failures = at_once ? (uint8_t)(rma->failures + 1) : 1;
+    return rma->failures == FAILURES_MAX;
+}
+
 VBN_COLD static void rma_denied(struct vbn_rma *rma, int status)
 {
     const vbn_endpoint_t *ep = rma->tx.ep;
@@ -94,8 +105,7 @@ static void rma_retired(struct vbn_wr *wr, int status)
         rma_end(rma, VBN_OK);
     else if (ep->state >= VBN_EP_CLOSED)
         rma_end(rma, ep->status);
-    else if (status == VBN_ERR_INVALID ||
-             (status == VBN_ERR_DEVICE && ++rma->failures == FAILURES_MAX))
+    else if (status == VBN_ERR_INVALID || (status == VBN_ERR_DEVICE && always_fails(rma, wr->conn)))
         rma_denied(rma, status);
     else
         keep(ep, rma);

@@ -264,6 +264,21 @@ static void a_put_that_always_fails(void **state)
     assert_int_equal(unit.failures, 0);
 }
 
+/* Links that fail again and again have nothing to do with what was being sent. */
+static void a_put_and_a_link_that_often_fails(void **state)
+{
+    (void)state;
+    put();
+    for (int i = 0; i < 10; i++) {
+        lone_pass(ctx, 600);
+        lose(IBV_WC_LOC_QP_OP_ERR);
+        meet_again(0);
+    }
+    assert_int_equal(ended, 0);
+    lone_complete(conn);
+    assert_int_equal(last_status, VBN_OK);
+}
+
 /* --- meeting again ---------------------------------------------------------------------------- */
 
 static struct rdma_cm_id *request(uint32_t session, uint32_t rx_next)
@@ -550,6 +565,7 @@ int main(void)
         T(a_message_held_meanwhile),
         T(a_denied_put_ends_alone),
         T(a_put_that_always_fails),
+        T(a_put_and_a_link_that_often_fails),
         T(a_request_of_who_has_lost_it),
         T(a_request_from_before),
         T(a_request_for_what_is_gone),
