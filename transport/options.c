@@ -38,7 +38,7 @@ static const struct vbn_param params[] = {
     UINT(poll_batch, 32, 1, 256, "completions", "completions taken in one poll"),
     UINT(read_depth, 16, 1, 255, "reads", "RDMA reads in flight on one queue pair, where the device can"),
     UINT(retry_count, 7, 0, 7, "", "transport retries before a queue pair fails"),
-    UINT(ack_timeout, 17, 1, 31, "", "code of the time until the device repeats what was not acknowledged (17 is 0.54 s)"),
+    UINT(ack_timeout, 18, 1, 31, "", "code of the time until the device repeats what was not acknowledged (18 is 1.07 s)"),
     UINT(rnr_timer, 10, 1, 31, "", "code of the receiver-not-ready timer (10 is 0.32 ms)"),
     UINT(ack_delay_us, 10000, 1, 1000000, "us", "time after which a receiver acknowledges unasked"),
     UINT(rndv_limit, 32768, 0, 1073741824, "bytes", "tagged messages above this are read from the sender's memory, not copied"),
