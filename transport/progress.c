@@ -60,8 +60,9 @@ static void look_for_silence(struct vbn_conn *conn, uint64_t now)
         q->quiet_tail = q->tail;
         q->quiet_head = q->head;
         q->quiet_ns = now;
-    } else if (limit_ns && (now - q->quiet_ns >= limit_ns ||
-                            (q->quiet_ns < back_ns && now - back_ns >= LINK_GRACE_NS))) {
+    } else if (limit_ns && conn->id && /* two halves cannot be joined again: they may wait */
+               (now - q->quiet_ns >= limit_ns ||
+                (q->quiet_ns < back_ns && now - back_ns >= LINK_GRACE_NS))) {
         conn->silent_ns = now - q->quiet_ns;
         vbn_conn_fail(conn, VBN_EV_QP_ERROR, "the peer's device has not answered for %llu ms",
                       (unsigned long long)conn->silent_ns / 1000000u);

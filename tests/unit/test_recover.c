@@ -268,6 +268,7 @@ static void a_put_that_always_fails(void **state)
 static void a_put_and_a_link_that_often_fails(void **state)
 {
     (void)state;
+    ctx->opts.recovery_timeout_ms = 60000;
     put();
     for (int i = 0; i < 10; i++) {
         lone_pass(ctx, 600);
@@ -539,6 +540,39 @@ static void the_link_is_back(void **state)
     assert_non_null(ep->attempt); /* at once */
 }
 
+/* What was under way when the link went, and completes nothing when it is back, never will. */
+static void stuck_since_the_link_was_away(void **state)
+{
+    (void)state;
+    lone_pass(ctx, 1100);
+    send_byte('a');
+    lone_pass(ctx, 1100);
+    link_is(IBV_PORT_DOWN);
+    lone_pass(ctx, 100);
+    link_is(IBV_PORT_ACTIVE);
+    assert_ptr_equal(ep->conn, conn);
+    lone_pass(ctx, 1100);
+    assert_null(ep->conn);
+    assert_int_equal(unit.failures, 0);
+    assert_contains(ep->recovery.cause, "has not answered");
+}
+
+static void well_since_the_link_is_back(void **state)
+{
+    (void)state;
+    lone_pass(ctx, 1100);
+    send_byte('a');
+    lone_pass(ctx, 1100);
+    link_is(IBV_PORT_DOWN);
+    lone_pass(ctx, 100);
+    link_is(IBV_PORT_ACTIVE);
+    for (int i = 0; i < 12; i++) {
+        lone_complete(conn); /* the probes, and with the first of them the message */
+        lone_pass(ctx, 100);
+    }
+    assert_ptr_equal(ep->conn, conn);
+}
+
 /* A disconnect whose peer stays silent is over in time. */
 static void a_peer_that_does_not_part(void **state)
 {
@@ -582,6 +616,8 @@ int main(void)
         T(the_device_is_gone),
         T(nothing_is_said_without_a_link),
         T(the_link_is_back),
+        T(stuck_since_the_link_was_away),
+        T(well_since_the_link_is_back),
         T(a_peer_that_does_not_part),
     };
 
