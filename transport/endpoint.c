@@ -198,8 +198,7 @@ static int status_of_reason(uint8_t reason)
         return VBN_ERR_VERSION;
     case VBN_REASON_CLOSED:
         return VBN_ERR_CLOSED;
-    case VBN_REASON_LOST:
-        return VBN_ERR_PEER_LOST;
+    case VBN_REASON_LOST: /* it has tried in vain to connect to us, and given up */
     case VBN_REASON_STRANGER:
     case VBN_REASON_SIZES:
     case VBN_REASON_MALFORMED:

@@ -394,6 +394,7 @@ static void reasons_and_their_status(void **state)
     assert_int_equal(refused_for(VBN_REASON_STRANGER), VBN_ERR_REFUSED);
     assert_int_equal(refused_for(VBN_REASON_SIZES), VBN_ERR_REFUSED);
     assert_int_equal(refused_for(VBN_REASON_MALFORMED), VBN_ERR_REFUSED);
+    assert_int_equal(refused_for(VBN_REASON_LOST), VBN_ERR_REFUSED);
     assert_int_equal(refused_for(VBN_REASON_CLOSED), VBN_ERR_CLOSED);
     assert_int_equal(refused_for(VBN_REASON_BUSY), VBN_OK);
     assert_int_equal(refused_for(VBN_REASON_CROSSED), VBN_OK);
