@@ -70,7 +70,7 @@ static void refuse(vbn_context_t *ctx, struct rdma_cm_id *id, uint8_t reason)
 /* --- a peer's request
  * ---------------------------------------------------------------------------------- */
 
-static uint8_t check_request(vbn_context_t *ctx, const struct vbn_wire_hello *h, bool read_ok)
+static uint8_t check_request(const vbn_context_t *ctx, const struct vbn_wire_hello *h, bool read_ok)
 {
     if (!read_ok)
         return VBN_REASON_MALFORMED;
@@ -81,7 +81,7 @@ static uint8_t check_request(vbn_context_t *ctx, const struct vbn_wire_hello *h,
         return VBN_REASON_STRANGER;
     if (h->buf_size != sizeof(struct vbn_wire_hdr) + ctx->max_am_len)
         return VBN_REASON_SIZES;
-    return ctx->closing && !vbn_endpoint_find(ctx, h->src_uid) ? VBN_REASON_CLOSED : 0;
+    return 0;
 }
 
 /*
@@ -91,7 +91,7 @@ static uint8_t check_request(vbn_context_t *ctx, const struct vbn_wire_hello *h,
  */
 static void doubt(struct vbn_conn *conn, const struct vbn_wire_hello *hello)
 {
-    if ((int32_t)(hello->session - conn->session) >= 0)
+    if (!vbn_seq_before(hello->session, conn->session))
         vbn_conn_fail(conn, VBN_EV_QP_ERROR, "the peer has lost it");
     else if (!conn->ctx->device.iwarp)
         vbn_qp_probe(conn);
@@ -121,9 +121,9 @@ static uint8_t make_way(vbn_endpoint_t *ep, const struct vbn_wire_hello *hello)
     }
     if ((ep->released || ep->ctx->closing) && !ep->recovery.since_ns)
         return VBN_REASON_CLOSED; /* takes nobody new, but goes on with one that it has lost */
-    if ((int32_t)(hello->rx_next - ep->tx_next) > 0)
+    if (vbn_seq_before(ep->tx_next, hello->rx_next))
         return VBN_REASON_CLOSED; /* it means a session that is over */
-    if (!vbn_recover_can_resume(ep, hello->rx_next))
+    if (!vbn_endpoint_may_expect(ep, hello->rx_next))
         return VBN_REASON_BUSY; /* a request that its sender has given up long ago */
     ep->conn = NULL;
     if (conn)
@@ -137,6 +137,23 @@ static uint8_t make_way(vbn_endpoint_t *ep, const struct vbn_wire_hello *hello)
     return 0;
 }
 
+/* The endpoint that HELLO's sender asks for, ready for another connection; else *REASON. */
+static vbn_endpoint_t *asked_for(vbn_context_t *ctx, const struct vbn_wire_hello *hello,
+                                 uint8_t *reason)
+{
+    vbn_endpoint_t *ep = vbn_endpoint_find(ctx, hello->src_uid);
+
+    if (!ep && (ctx->closing || hello->session)) {
+        *reason =
+            VBN_REASON_CLOSED; /* with a session behind it, the peer has missed our farewell */
+        return NULL;
+    }
+    if (!ep)
+        ep = vbn_endpoint_add(ctx, hello->src_uid);
+    *reason = ep ? make_way(ep, hello) : VBN_REASON_BUSY;
+    return ep;
+}
+
 static void take_request(vbn_context_t *ctx, const struct cm_event *ev)
 {
     struct vbn_wire_hello hello;
@@ -145,16 +162,8 @@ static void take_request(vbn_context_t *ctx, const struct cm_event *ev)
     vbn_endpoint_t *ep = NULL;
     struct vbn_conn *conn = NULL;
 
-    if (!reason) {
-        ep = vbn_endpoint_find(ctx, hello.src_uid);
-        if (!ep && hello.session)
-            reason = VBN_REASON_CLOSED; /* the peer has missed our farewell */
-        else if (!ep)
-            ep = vbn_endpoint_add(ctx, hello.src_uid);
-    }
-    if (!reason) {
-        reason = ep ? make_way(ep, &hello) : VBN_REASON_BUSY;
-    }
+    if (!reason)
+        ep = asked_for(ctx, &hello, &reason);
     if (!reason && !(conn = vbn_conn_create(ep, ev->id)))
         reason = VBN_REASON_BUSY;
     if (reason) {

@@ -213,7 +213,7 @@ static void act_answered(struct vbn_conn *conn)
         h->version > ctx->opts.wire_version ||
         h->buf_size != sizeof(struct vbn_wire_hdr) + ctx->max_am_len)
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "the answer is not from the peer that was asked");
-    else if (!vbn_recover_can_resume(conn->ep, h->rx_next))
+    else if (!vbn_endpoint_may_expect(conn->ep, h->rx_next))
         forgotten(conn);
     else if (vbn_qp_connect(conn, conn->read_in, conn->read_out))
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "cannot ready the queue pair: %s", strerror(errno));
@@ -246,18 +246,23 @@ static void part(struct vbn_conn *conn)
 }
 
 /* Without rdma_cm nobody will say that the peer is gone, and nobody has to be told. */
-static void act_break(struct vbn_conn *conn)
+static void drain_alone(struct vbn_conn *conn)
 {
-    vbn_device_look_at_link(conn->ctx);
     act_drain(conn);
     if (!conn->id)
         vbn_conn_event(conn, VBN_EV_GONE);
 }
 
+static void act_break(struct vbn_conn *conn)
+{
+    vbn_device_look_at_link(conn->ctx);
+    drain_alone(conn);
+}
+
 static void act_disconnect(struct vbn_conn *conn)
 {
     part(conn);
-    act_break(conn);
+    drain_alone(conn);
 }
 
 static void act_prepare(struct vbn_conn *conn)

@@ -221,6 +221,18 @@ void vbn_context_fault(vbn_context_t *ctx, const char *what)
     }
 }
 
+/* The link is gone, or what was missing without it, or without an address, may work again. */
+static void port_may_differ(vbn_context_t *ctx, enum ibv_event_type type)
+{
+    bool back = type == IBV_EVENT_PORT_ACTIVE || type == IBV_EVENT_GID_CHANGE ||
+                type == IBV_EVENT_LID_CHANGE;
+
+    if (back || type == IBV_EVENT_PORT_ERR)
+        vbn_device_look_at_link(ctx);
+    if (back)
+        vbn_recover_hurry(ctx);
+}
+
 static void take_async_event(vbn_context_t *ctx, const struct ibv_async_event *event)
 {
     struct vbn_conn *conn;
@@ -237,19 +249,6 @@ static void take_async_event(vbn_context_t *ctx, const struct ibv_async_event *e
         if (conn->state == VBN_CONN_ACCEPTING)
             vbn_conn_event(conn, VBN_EV_ESTABLISHED);
         break;
-    case IBV_EVENT_PORT_ERR:
-        vbn_log(ctx, VBN_LOG_INFO, "device %s: port %u: the link is down", ctx->device.name,
-                ctx->device.port);
-        vbn_device_look_at_link(ctx);
-        break;
-    case IBV_EVENT_PORT_ACTIVE:
-    case IBV_EVENT_GID_CHANGE:
-    case IBV_EVENT_LID_CHANGE:
-        vbn_log(ctx, VBN_LOG_INFO, "device %s: %s", ctx->device.name,
-                ibv_event_type_str(event->event_type));
-        vbn_device_look_at_link(ctx);
-        vbn_recover_hurry(ctx);
-        break;
     case IBV_EVENT_DEVICE_FATAL:
     case IBV_EVENT_CQ_ERR:
     case IBV_EVENT_SRQ_ERR:
@@ -260,6 +259,7 @@ static void take_async_event(vbn_context_t *ctx, const struct ibv_async_event *e
     default:
         vbn_log(ctx, VBN_LOG_INFO, "device %s: %s", ctx->device.name,
                 ibv_event_type_str(event->event_type));
+        port_may_differ(ctx, event->event_type);
         break;
     }
 }

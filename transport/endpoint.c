@@ -153,12 +153,19 @@ static void try_again(struct vbn_timer *timer)
     vbn_endpoint_try_again(ep);
 }
 
-static void retry_in(vbn_endpoint_t *ep, uint64_t ms)
+void vbn_endpoint_wait(vbn_endpoint_t *ep, uint64_t ms, uint64_t latest_ns,
+                       void (*over)(struct vbn_timer *))
 {
     vbn_context_t *ctx = ep->ctx;
     uint64_t jitter = vbn_random_below(ctx, ms * MS_NS / 2 + 1);
+    uint64_t at_ns = vbn_now_ns(ctx) + ms * MS_NS + jitter;
 
-    vbn_timer_start(&ctx->timers, &ep->timer, vbn_now_ns(ctx) + ms * MS_NS + jitter, try_again);
+    vbn_timer_start(&ctx->timers, &ep->timer, vbn_min(at_ns, latest_ns), over);
+}
+
+static void retry_in(vbn_endpoint_t *ep, uint64_t ms)
+{
+    vbn_endpoint_wait(ep, ms, UINT64_MAX, try_again);
 }
 
 void vbn_endpoint_up(vbn_endpoint_t *ep, struct vbn_conn *conn)

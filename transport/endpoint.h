@@ -102,8 +102,20 @@ static inline int vbn_endpoint_over_status(const vbn_endpoint_t *ep)
     return ep->status < 0 ? ep->status : VBN_ERR_CLOSED;
 }
 
+/* Whether NEXT can be the number that the peer expects next: it was sent all before, and has not
+ * acknowledged more. */
+static inline bool vbn_endpoint_may_expect(const vbn_endpoint_t *ep, uint32_t next)
+{
+    return next - ep->tx_acked <= ep->tx_next - ep->tx_acked;
+}
+
 /* Starts an attempt where there is work and none is running. */
 void vbn_endpoint_want_conn(vbn_endpoint_t *ep);
+
+/* Sets EP's timer to call OVER in MS, and by chance up to half as much later; at LATEST_NS if that
+ * is sooner. */
+void vbn_endpoint_wait(vbn_endpoint_t *ep, uint64_t ms, uint64_t latest_ns,
+                       void (*over)(struct vbn_timer *));
 
 /* The time to wait between two attempts is over. */
 void vbn_endpoint_try_again(vbn_endpoint_t *ep);

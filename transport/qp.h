@@ -29,11 +29,10 @@ struct vbn_qp {
     uint32_t unsignaled;       /* posted since the last signaled one */
     struct vbn_comp orphan;    /* of unsignaled requests that nobody waits for */
     struct vbn_wr drain, probe;
-    bool probing;        /* the probe is posted */
-    uint32_t quiet_head; /* `head` and `tail` at the last look at silent peers, */
-    uint32_t quiet_tail;
-    uint64_t quiet_ns; /* and when it moved last */
-    bool failed;       /* in the error state, nothing more is posted */
+    uint32_t quiet_head, quiet_tail; /* `head` and `tail` at the last look at silent peers, */
+    uint64_t quiet_ns;               /* and when `tail` had moved last */
+    bool probing;                    /* the probe is posted */
+    bool failed;                     /* in the error state, nothing more is posted */
 };
 
 /* Makes CONN's queue pair in the INIT state with its share of a completion queue; 0 or an error. */

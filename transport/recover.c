@@ -35,11 +35,7 @@ static bool can_meet_again(const vbn_endpoint_t *ep, const struct vbn_conn *conn
 
 static void wait_ms(vbn_endpoint_t *ep, uint64_t ms)
 {
-    vbn_context_t *ctx = ep->ctx;
-    uint64_t at_ns = vbn_now_ns(ctx) + ms * MS_NS + vbn_random_below(ctx, ms * MS_NS / 2 + 1);
-
-    vbn_timer_start(&ctx->timers, &ep->timer, vbn_min(at_ns, ep->recovery.by_ns),
-                    vbn_recover_wait_over);
+    vbn_endpoint_wait(ep, ms, ep->recovery.by_ns, vbn_recover_wait_over);
 }
 
 VBN_COLD static void give_up(vbn_endpoint_t *ep, const char *why)
@@ -77,7 +73,6 @@ bool vbn_recover_begin(vbn_endpoint_t *ep, struct vbn_conn *conn)
     r->mark = mark;
     r->since_ns = now;
     r->nobody = 0;
-    ep->connect_by_ns = r->by_ns;
     snprintf(r->cause, sizeof(r->cause), "%s", conn->cause);
     vbn_log(ctx, VBN_LOG_INFO, "connection to %s by device %s lost: %s; connecting again", ep->name,
             ctx->device.name, r->cause);
@@ -141,11 +136,6 @@ void vbn_recover_attempt_failed(vbn_endpoint_t *ep, struct vbn_conn *conn)
         wait_ms(ep, conn->reason == VBN_REASON_CROSSED ? vbn_max(pause, CROSSED_MS) : pause);
 }
 
-bool vbn_recover_can_resume(const vbn_endpoint_t *ep, uint32_t rx_next)
-{
-    return rx_next - ep->tx_acked <= ep->tx_next - ep->tx_acked;
-}
-
 /* On iWARP a write has completed when the stream has taken it (RFC 5040, 5.4): whether it has
  * arrived only a message behind it tells. */
 static bool put_in_doubt(const vbn_endpoint_t *ep)
@@ -160,7 +150,7 @@ void vbn_recover_resume(vbn_endpoint_t *ep, struct vbn_conn *conn)
     vbn_context_t *ctx = ep->ctx;
     uint64_t before = ctx->counters.replayed;
 
-    assert(vbn_recover_can_resume(ep, conn->hello.rx_next));
+    assert(vbn_endpoint_may_expect(ep, conn->hello.rx_next));
     vbn_tx_acked(ep, conn->hello.rx_next);
     if (put_in_doubt(ep)) {
         give_up(ep, "a put may not have arrived, and its caller has been told that it is done");

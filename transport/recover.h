@@ -31,10 +31,6 @@ bool vbn_recover_begin(vbn_endpoint_t *ep, struct vbn_conn *conn);
 /* An attempt of EP, which recovers, has failed: tries again in a while, or ends EP. */
 void vbn_recover_attempt_failed(vbn_endpoint_t *ep, struct vbn_conn *conn);
 
-/* Whether RX_NEXT, of a peer's private data, can be: all before it was sent, and nothing before the
- * last acknowledgement can be asked for. */
-bool vbn_recover_can_resume(const vbn_endpoint_t *ep, uint32_t rx_next);
-
 /* EP has CONN now, which may be its first: what the peer has not got goes to the head of the queue.
  */
 void vbn_recover_resume(vbn_endpoint_t *ep, struct vbn_conn *conn);

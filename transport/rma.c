@@ -57,7 +57,7 @@ static void rma_end(struct vbn_rma *rma, int status)
 
 /* RMA waits for the next connection, or for the end of EP: in the order of posting, which not every
  * device keeps when it completes. */
-VBN_COLD static void keep(vbn_endpoint_t *ep, struct vbn_rma *rma)
+static void keep(vbn_endpoint_t *ep, struct vbn_rma *rma)
 {
     struct vbn_tx_list *list = &ep->recovery.retired;
     struct vbn_tx *at, *before = NULL;
@@ -76,7 +76,7 @@ VBN_COLD static void keep(vbn_endpoint_t *ep, struct vbn_rma *rma)
 
 /* Perhaps the link has failed, perhaps RMA is what the device does not like: then it fails again as
  * soon as there is another connection. */
-VBN_COLD static bool always_fails(struct vbn_rma *rma, const struct vbn_conn *conn)
+static bool always_fails(struct vbn_rma *rma, const struct vbn_conn *conn)
 {
     bool at_once = vbn_now_ns(conn->ctx) - conn->since_ns < AT_ONCE_NS;
 
@@ -84,7 +84,7 @@ VBN_COLD static bool always_fails(struct vbn_rma *rma, const struct vbn_conn *co
     return rma->failures == FAILURES_MAX;
 }
 
-VBN_COLD static void rma_denied(struct vbn_rma *rma, int status)
+static void rma_denied(struct vbn_rma *rma, int status)
 {
     const vbn_endpoint_t *ep = rma->tx.ep;
 
@@ -96,19 +96,27 @@ VBN_COLD static void rma_denied(struct vbn_rma *rma, int status)
     rma_end(rma, status);
 }
 
-static void rma_retired(struct vbn_wr *wr, int status)
+VBN_COLD static void rma_failed(struct vbn_rma *rma, int status)
 {
-    struct vbn_rma *rma = vbn_container_of(wr, struct vbn_rma, tx.wr);
     vbn_endpoint_t *ep = rma->tx.ep;
 
-    if (vbn_likely(status == VBN_OK))
-        rma_end(rma, VBN_OK);
-    else if (ep->state >= VBN_EP_CLOSED)
+    if (ep->state >= VBN_EP_CLOSED)
         rma_end(rma, ep->status);
-    else if (status == VBN_ERR_INVALID || (status == VBN_ERR_DEVICE && always_fails(rma, wr->conn)))
+    else if (status == VBN_ERR_INVALID ||
+             (status == VBN_ERR_DEVICE && always_fails(rma, rma->tx.wr.conn)))
         rma_denied(rma, status);
     else
         keep(ep, rma);
+}
+
+static void rma_retired(struct vbn_wr *wr, int status)
+{
+    struct vbn_rma *rma = vbn_container_of(wr, struct vbn_rma, tx.wr);
+
+    if (vbn_likely(status == VBN_OK))
+        rma_end(rma, VBN_OK);
+    else
+        rma_failed(rma, status);
 }
 
 uint32_t vbn_rma_seq(const struct vbn_tx *tx)

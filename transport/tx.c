@@ -335,7 +335,7 @@ bool vbn_tx_acked(vbn_endpoint_t *ep, uint32_t ack)
 {
     struct vbn_tx *tx;
 
-    if (vbn_unlikely(ack - ep->tx_acked > ep->tx_next - ep->tx_acked))
+    if (vbn_unlikely(!vbn_endpoint_may_expect(ep, ack)))
         return false;
     ep->tx_acked = ack;
     while ((tx = STAILQ_FIRST(&ep->unacked)) && vbn_seq_before(msg_of(tx)->seq, ack)) {
