@@ -499,10 +499,11 @@ static void all_calls_at_once(void **state)
     close_processes();
 }
 
-/* What an endpoint may say in the middle of its peer's, or of the fabric's, doing. */
+/* What an endpoint may say in the middle of its peer's, or of the fabric's, doing. Refused it is
+ * where the peer's own has failed and is not closed yet. */
 static bool is_ending(int rc)
 {
-    return rc == VBN_ERR_CLOSED || rc == VBN_ERR_PEER_LOST;
+    return rc == VBN_ERR_CLOSED || rc == VBN_ERR_REFUSED || rc == VBN_ERR_PEER_LOST;
 }
 
 static void live_once(struct worker *w, uint64_t round)
