@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A peer that is another process, and dies. */
+/* Peers that are other processes, and die. */
+#include "crowd.h"
 #include "ends.h"
 
 #include <errno.h>
@@ -82,6 +83,8 @@ int world_child(char **words)
     struct vbn_op send = {.done = NULL};
     time_t end = time(NULL) + CHILD_LIFE_S;
 
+    if (!strcmp(words[0], "crowd"))
+        return crowd_child(words + 1);
     if (world_begin() != 0)
         return 1;
     if (!open_to(RANK_B, atoi(words[0]), atoi(words[1]), words[2] != NULL))
@@ -116,13 +119,6 @@ static pid_t start_child(int *in, int *out, bool by_halves)
     *in = from[0];
     *out = to[1];
     return child;
-}
-
-static bool is_told(void)
-{
-    const char *off = getenv("VERBENA_MCA_transport_ucx_peer_errors");
-
-    return strcmp(tr->name, "ucx") != 0 || !off || strcmp(off, "0") != 0;
 }
 
 static void await_the_end(struct vbn_op *op, size_t count)
@@ -180,13 +176,13 @@ static void die(bool by_halves, bool in_silence)
         post_send(&a, large, sizeof(large), 4, &op[1]); /* nobody receives it */
     kill(child, SIGKILL);
     waitpid(child, &status, 0);
-    if (is_told())
+    if (deaths_are_told())
         expect_told(op, count, &any);
     tr->close(a.port); /* within its bound; the test's driver ends what hangs */
     a.port = NULL;
     assert_int_equal(any.status, VBN_ERR_CLOSED);
     assert_int_not_equal(op[count - 1].status, VBN_PENDING);
-    assert_int_equal(errors, is_told());
+    assert_int_equal(errors, deaths_are_told());
     close(from);
     close(to);
 }
@@ -228,6 +224,8 @@ const struct CMUnitTest *world_tests(size_t *count)
         cmocka_unit_test_setup_teardown(death_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(death_is_told_to_halves, setup, teardown),
         cmocka_unit_test_setup_teardown(death_is_told_to_silent_halves, setup, teardown),
+        cmocka_unit_test(a_killed_rank_ends_alone),
+        cmocka_unit_test(a_stopped_rank_is_waited_for),
     };
 
     *count = sizeof(tests) / sizeof(tests[0]);

@@ -15,7 +15,8 @@ TABLE_TEST = \
 if HAVE_CMOCKA
 # Takes the transport as the loader does, e.g. VERBENA_MCA_transport=rc tests/table/test_table.
 check_PROGRAMS += tests/table/test_table
-tests_table_test_table_SOURCES = $(TABLE_TEST) tests/table/death.c tests/table/world_loader.c
+tests_table_test_table_SOURCES = $(TABLE_TEST) tests/table/crowd.c tests/table/crowd.h tests/table/death.c \
+	tests/table/world_loader.c
 tests_table_test_table_CPPFLAGS = $(AM_CPPFLAGS) -iquote $(srcdir)/plugin/loader
 tests_table_test_table_LDADD = libverbena_loader.la libverbena.la $(CMOCKA_LIBS) -lpthread
 tests_table_test_table_LDFLAGS = $(AM_LDFLAGS) -no-install
