@@ -6,11 +6,16 @@
 #     make check-asan-ubsan  both in one build
 #     make check-tsan        data races
 #
-# SANITIZER_SEEDS=1..300 are the runs of the simulated fabric. TSAN_SEEDS are fewer: those runs have
-# one thread, so that only tests/unit/test_threads can show it a race.
+# SANITIZER_SEEDS=1..300 are the runs of the simulated fabric. The thread sanitizer has only the
+# tests with threads to look at, and a few of those runs.
 
 SANITIZER_SEEDS = 1..300
 TSAN_SEEDS = 1..20
+TSAN_TESTS = tests/unit/test_threads tests/table/test_sim tests/table/test_sim_halves \
+	tests/loader/test_job
+if BUILD_UCX
+TSAN_TESTS += tests/table/test_ucx
+endif
 CHECK_SANITIZED = +CC='$(CC)' JOBS='$(JOBS)' $(srcdir)/tools/check-sanitized
 
 check-asan:
@@ -20,7 +25,7 @@ check-ubsan:
 check-asan-ubsan:
 	$(CHECK_SANITIZED) asan-ubsan address,undefined $(SANITIZER_SEEDS)
 check-tsan:
-	$(CHECK_SANITIZED) tsan thread $(TSAN_SEEDS)
+	$(CHECK_SANITIZED) tsan thread $(TSAN_SEEDS) $(TSAN_TESTS)
 
 .PHONY: check-asan check-ubsan check-asan-ubsan check-tsan
 
