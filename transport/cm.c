@@ -4,6 +4,7 @@
 #include "error.h"
 #include "log.h"
 #include "recover.h"
+#include "stranger.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -149,8 +150,8 @@ static vbn_endpoint_t *asked_for(vbn_context_t *ctx, const struct vbn_wire_hello
         return NULL;
     }
     if (!ep)
-        ep = vbn_endpoint_add(ctx, hello->src_uid);
-    *reason = ep ? make_way(ep, hello) : VBN_REASON_BUSY;
+        ep = vbn_stranger_add(ctx, hello->src_uid);
+    *reason = ep && vbn_stranger_may_connect(ep) ? make_way(ep, hello) : VBN_REASON_BUSY;
     return ep;
 }
 
@@ -162,8 +163,10 @@ static void take_request(vbn_context_t *ctx, const struct cm_event *ev)
     vbn_endpoint_t *ep = NULL;
     struct vbn_conn *conn = NULL;
 
-    if (!reason)
+    if (!reason) {
         ep = asked_for(ctx, &hello, &reason);
+        ctx->slow_work = true; /* nothing stays of a stranger who is refused */
+    }
     if (!reason && !(conn = vbn_conn_create(ep, ev->id)))
         reason = VBN_REASON_BUSY;
     if (reason) {

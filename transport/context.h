@@ -54,7 +54,9 @@ struct vbn_context {
     TAILQ_HEAD(, vbn_conn) conns;
     TAILQ_HEAD(, vbn_conn) acks; /* have received what the peer was not told */
     TAILQ_HEAD(, vbn_endpoint) failed;
-    struct vbn_tx_list ended; /* puts and gets to be called back */
+    TAILQ_HEAD(, vbn_endpoint) strangers; /* the oldest first; claimed and heard ones among them */
+    uint32_t stranger_count;              /* of that list */
+    struct vbn_tx_list ended;             /* puts and gets to be called back */
     struct vbn_timers timers;
 
     struct vbn_cm cm;

@@ -4,6 +4,7 @@
 #include "error.h"
 #include "log.h"
 #include "recover.h"
+#include "stranger.h"
 
 #include <arpa/inet.h>
 #include <stdarg.h>
@@ -57,6 +58,7 @@ vbn_endpoint_t *vbn_endpoint_add(vbn_context_t *ctx, uint64_t uid)
 void vbn_endpoint_free(vbn_endpoint_t *ep)
 {
     vbn_timer_stop(&ep->ctx->timers, &ep->timer);
+    vbn_stranger_remove(ep);
     vbn_tag_peer_fini(ep);
     HASH_DELETE(hh, ep->ctx->endpoints, ep);
     free(ep);
@@ -71,13 +73,26 @@ static bool has_work(const vbn_endpoint_t *ep)
 /* Without work of its own, too, it learns whether a peer that it lost is still there. */
 static bool wants_conn(const vbn_endpoint_t *ep)
 {
-    return has_work(ep) || ep->recovery.since_ns;
+    return has_work(ep) || (ep->recovery.since_ns && !vbn_stranger_is(ep));
+}
+
+/* Nobody will ask for it again: the caller has closed it, or has never heard of it. */
+static bool nobodys(const vbn_endpoint_t *ep)
+{
+    bool over = ep->state >= VBN_EP_CLOSED;
+
+    return vbn_stranger_is(ep) ? over || !ep->session : over && ep->released;
 }
 
 static bool unused(const vbn_endpoint_t *ep)
 {
-    return ep->released && ep->state >= VBN_EP_CLOSED && !ep->conn_count && !ep->msgs_out &&
-           !ep->rmas_out;
+    return nobodys(ep) && !ep->conn_count && !ep->msgs_out && !ep->rmas_out;
+}
+
+/* Whom the caller is told of when it fails. */
+static bool is_callers(const vbn_endpoint_t *ep)
+{
+    return !ep->released && !vbn_stranger_is(ep);
 }
 
 /* --- connecting
@@ -279,6 +294,7 @@ static void end(vbn_endpoint_t *ep, enum vbn_ep_state state, int status)
 
 void vbn_endpoint_fail(vbn_endpoint_t *ep, int status, const char *fmt, ...)
 {
+    bool told = ep->ctx->opts.endpoint_error && !ep->released;
     va_list ap;
 
     if (ep->state >= VBN_EP_CLOSED)
@@ -286,8 +302,7 @@ void vbn_endpoint_fail(vbn_endpoint_t *ep, int status, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(ep->reason, sizeof(ep->reason), fmt, ap);
     va_end(ap);
-    vbn_log(ep->ctx, ep->ctx->opts.endpoint_error && !ep->released ? VBN_LOG_INFO : VBN_LOG_ERROR,
-            "%s", ep->reason);
+    vbn_log(ep->ctx, told || vbn_stranger_is(ep) ? VBN_LOG_INFO : VBN_LOG_ERROR, "%s", ep->reason);
     TAILQ_INSERT_TAIL(&ep->ctx->failed, ep, failed_entry);
     end(ep, VBN_EP_LOST, status);
 }
@@ -364,7 +379,7 @@ int vbn_endpoint_deliver_failed(vbn_context_t *ctx)
     while ((ep = TAILQ_FIRST(&ctx->failed))) {
         TAILQ_REMOVE(&ctx->failed, ep, failed_entry);
         n++;
-        if (ctx->opts.endpoint_error && !ep->released) {
+        if (ctx->opts.endpoint_error && is_callers(ep)) {
             vbn_unlock(ctx);
             ctx->opts.endpoint_error(ctx->opts.callback_arg, ep, ep->status, ep->reason);
             vbn_lock(ctx);

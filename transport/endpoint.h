@@ -68,8 +68,10 @@ struct vbn_endpoint {
     struct vbn_wire_address peer;
     struct vbn_timer timer; /* when to connect again, or to give up closing */
     uint32_t backoff_ms;
-    uint64_t connect_by_ns;                 /* deadline of the attempts, 0: none running */
-    TAILQ_ENTRY(vbn_endpoint) failed_entry; /* in ctx->failed */
+    uint64_t connect_by_ns;                   /* deadline of the attempts, 0: none running */
+    TAILQ_ENTRY(vbn_endpoint) failed_entry;   /* in ctx->failed */
+    TAILQ_ENTRY(vbn_endpoint) stranger_entry; /* in ctx->strangers, where met_ns is set */
+    uint64_t met_ns;                          /* when it came as a stranger */
     char reason[200];
     char name[64]; /* for messages: the peer's address */
 };

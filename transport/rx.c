@@ -125,8 +125,10 @@ static bool take_tagged(struct vbn_conn *conn, struct vbn_rxbuf *buf, uint32_t l
 
     conn->ctx->counters.rx_msgs++;
     conn->ctx->counters.rx_bytes += len;
-    if (vbn_unlikely(verdict == VBN_TAG_MALFORMED))
+    if (vbn_unlikely(verdict == VBN_TAG_MALFORMED)) {
+        conn->ep->rx_next--; /* nobody has heard it: stranger.h */
         vbn_rx_malformed(conn->ep);
+    }
     if (vbn_likely(verdict != VBN_TAG_HELD))
         return false;
     conn->flow.held++;

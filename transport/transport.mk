@@ -50,6 +50,8 @@ libverbena_core_la_SOURCES = \
 	transport/rma.h \
 	transport/rx.c \
 	transport/rx.h \
+	transport/stranger.c \
+	transport/stranger.h \
 	transport/tag.c \
 	transport/tag.h \
 	transport/tag_match.c \

@@ -79,7 +79,8 @@ enum vbn_log_level { VBN_LOG_ERROR = 0, VBN_LOG_WARN = 1, VBN_LOG_INFO = 2, VBN_
  * endpoint_error  EP ended with STATUS (VBN_ERR_PEER_LOST, _UNREACHABLE, _REFUSED, _VERSION,
  *                 _PROTOCOL, _NO_MEMORY, or _CLOSED: the peer was closing when it was asked to
  *                 connect); REASON names peer, device and cause. Called once an endpoint; every
- *                 put and get on it ends with STATUS, queued messages are dropped. May be NULL.
+ *                 put and get on it ends with STATUS, queued messages are dropped. Not called for
+ *                 who connected by himself, was not claimed and has said nothing. May be NULL.
  * clock_ns        a monotonic clock in nanoseconds. NULL: CLOCK_MONOTONIC.
  * random          64 random bits. NULL: getrandom(2).
  */

@@ -322,6 +322,7 @@ static void begin(struct fuzz_in *in)
     vbn_am_handler(ctx, ID, handler, &got);
     conn = how_to_open & 64 ? lone_accept(ctx, PEER) : lone_connect(ctx, PEER);
     ep = conn->ep;
+    vbn_endpoint_claim(ep, NULL); /* of strangers nobody is told */
     memset(&peer, 0, sizeof(peer));
     memset(&got, 0, sizeof(got));
     fuzz_check(vbn_wire_hello_read(fake_id(conn->id)->data, fake_id(conn->id)->data_len, &ours),

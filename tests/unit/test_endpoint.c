@@ -70,7 +70,7 @@ static void the_peer_may_have_come_first(void **state)
 }
 
 /* A message to a peer that came by itself and went again has no address to go to. */
-static void unclaimed_and_unconnected(void **state)
+static void unknown_and_unconnected(void **state)
 {
     struct vbn_wire_hello hello = lone_hello(ctx, 7);
     struct rdma_cm_id *id = lone_request(ctx, &hello);
@@ -79,6 +79,7 @@ static void unclaimed_and_unconnected(void **state)
     (void)state;
     lone_progress(ctx);
     ep = vbn_endpoint_find(ctx, 7);
+    vbn_endpoint_claim(ep, NULL); /* without an address */
     fake_event(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, NULL, 0);
     lone_pass(ctx, 1500);
     assert_int_equal(ep->state, VBN_EP_OPEN);
@@ -153,6 +154,7 @@ static void unreachable_but_known(void **state)
     (void)state;
     lone_progress(ctx);
     ep = vbn_endpoint_find(ctx, 7);
+    vbn_endpoint_claim(ep, NULL);
     fake_event(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, NULL, 0);
     lone_pass(ctx, 1500);
     a.addrs[0].family = 6;
@@ -698,7 +700,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(one_for_each_peer),
         T(the_peer_may_have_come_first),
-        T(unclaimed_and_unconnected),
+        T(unknown_and_unconnected),
         T(bad_addresses),
         T(no_address_of_the_peer_s_family),
         T(unreachable_but_known),

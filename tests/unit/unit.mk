@@ -7,6 +7,7 @@ UNIT_FAKED = tests/unit/test_cm tests/unit/test_conn tests/unit/test_cq tests/un
 	tests/unit/test_endpoint tests/unit/test_flow tests/unit/test_half tests/unit/test_mem \
 	tests/unit/test_netif tests/unit/test_options tests/unit/test_pool \
 	tests/unit/test_qp tests/unit/test_qpmap tests/unit/test_recover tests/unit/test_rma tests/unit/test_rx \
+	tests/unit/test_stranger \
 	tests/unit/test_timer tests/unit/test_tx tests/unit/test_wire
 check_PROGRAMS += $(UNIT_FAKED)
 TESTS += $(UNIT_FAKED)
@@ -52,6 +53,8 @@ tests_unit_test_rma_SOURCES = tests/unit/test_rma.c $(UNIT_COMMON)
 tests_unit_test_rma_LDFLAGS = $(UNIT_LINK)
 tests_unit_test_rx_SOURCES = tests/unit/test_rx.c $(UNIT_COMMON)
 tests_unit_test_rx_LDFLAGS = $(UNIT_LINK)
+tests_unit_test_stranger_SOURCES = tests/unit/test_stranger.c $(UNIT_COMMON)
+tests_unit_test_stranger_LDFLAGS = $(UNIT_LINK)
 tests_unit_test_timer_SOURCES = tests/unit/test_timer.c $(UNIT_COMMON)
 tests_unit_test_timer_LDFLAGS = $(UNIT_LINK)
 tests_unit_test_tx_SOURCES = tests/unit/test_tx.c $(UNIT_COMMON)
