@@ -17,6 +17,7 @@
 #define CM_REJECT_NOBODY      8  /* InfiniBand 12.6.7.2: no such service */
 #define CM_REJECT_BY_CONSUMER 28 /* the same */
 #define GIVE_WAY_NS           100000000u
+#define EVENTS_A_LOOK         32 /* messages come first, whoever asks for connections */
 
 /* What an event says, copied so that it can be acknowledged first. */
 struct cm_event {
@@ -49,13 +50,14 @@ struct vbn_wire_hello vbn_cm_hello(const struct vbn_conn *conn, uint8_t version,
     };
 }
 
-static void refuse(vbn_context_t *ctx, struct rdma_cm_id *id, uint8_t reason)
+/* Only who has NAMED this side may learn its identity: with it, one can pretend to be it. */
+static void refuse(vbn_context_t *ctx, struct rdma_cm_id *id, uint8_t reason, bool named)
 {
     struct vbn_wire_refusal refusal = {
         .version = (uint8_t)ctx->opts.wire_version,
         .version_min = vbn_options_version_min(&ctx->opts),
         .reason = reason,
-        .uid = ctx->uid,
+        .uid = named ? ctx->uid : 0,
     };
     char data[sizeof(refusal)];
 
@@ -155,6 +157,21 @@ static vbn_endpoint_t *asked_for(vbn_context_t *ctx, const struct vbn_wire_hello
     return ep;
 }
 
+/* A release that does not fit is for the user to mend; but he need not read it a thousand times. */
+static void log_refusal(vbn_context_t *ctx, const struct vbn_wire_hello *hello, uint8_t reason)
+{
+    if (reason == VBN_REASON_VERSION) {
+        vbn_log(ctx, ctx->version_told ? VBN_LOG_INFO : VBN_LOG_ERROR,
+                "refused a peer: it speaks wire versions %u to %u, this side %u to %u; run the "
+                "same release of Verbena on all hosts",
+                hello->version_min, hello->version, vbn_options_version_min(&ctx->opts),
+                (unsigned)ctx->opts.wire_version);
+        ctx->version_told = true;
+    } else if (reason != VBN_REASON_CROSSED) {
+        vbn_log(ctx, VBN_LOG_INFO, "refused a connection request: %s", vbn_wire_reason_str(reason));
+    }
+}
+
 static void take_request(vbn_context_t *ctx, const struct cm_event *ev)
 {
     struct vbn_wire_hello hello;
@@ -170,16 +187,9 @@ static void take_request(vbn_context_t *ctx, const struct cm_event *ev)
     if (!reason && !(conn = vbn_conn_create(ep, ev->id)))
         reason = VBN_REASON_BUSY;
     if (reason) {
-        if (reason == VBN_REASON_VERSION)
-            vbn_log(ctx, VBN_LOG_ERROR,
-                    "refused a peer: it speaks wire versions %u to %u, this side %u to %u; run the "
-                    "same release of Verbena on all hosts",
-                    hello.version_min, hello.version, vbn_options_version_min(&ctx->opts),
-                    (unsigned)ctx->opts.wire_version);
-        else if (reason != VBN_REASON_CROSSED)
-            vbn_log(ctx, VBN_LOG_INFO, "refused a connection request: %s",
-                    vbn_wire_reason_str(reason));
-        refuse(ctx, ev->id, reason);
+        log_refusal(ctx, &hello, reason);
+        refuse(ctx, ev->id, reason,
+               read_ok && reason != VBN_REASON_VERSION && hello.dst_uid == ctx->uid);
         return;
     }
     conn->hello = hello;
@@ -277,7 +287,7 @@ int vbn_cm_poll(vbn_context_t *ctx)
     struct rdma_cm_event *event;
     int n = 0;
 
-    while (rdma_get_cm_event(ctx->cm.channel, &event) == 0) {
+    while (n < EVENTS_A_LOOK && rdma_get_cm_event(ctx->cm.channel, &event) == 0) {
         struct cm_event ev = {.type = event->event, .status = event->status, .id = event->id};
 
         if (event->param.conn.private_data) {

@@ -23,7 +23,7 @@ int vbn_cm_open(vbn_context_t *ctx, struct vbn_error *err);
 /* Listens on every address of the device. */
 int vbn_cm_listen(vbn_context_t *ctx, struct vbn_error *err);
 
-/* Takes all events that wait; returns how many. */
+/* Takes events that wait, no more than some; returns how many. */
 int vbn_cm_poll(vbn_context_t *ctx);
 
 /* Stops listening: peers that come now are told that nobody is there. */

@@ -62,7 +62,8 @@ struct vbn_context {
     struct vbn_cm cm;
     struct vbn_device device;
     bool closing;
-    bool faulted; /* the device or a queue has failed, or time is up: all ends as it is */
+    bool version_told; /* an error in the log: a peer of another release */
+    bool faulted;      /* the device or a queue has failed, or time is up: all ends as it is */
     struct vbn_am am[256];
 };
 

@@ -173,7 +173,7 @@ struct vbn_wire_refusal {
     uint8_t version, version_min; /* range that the refusing side speaks */
     uint8_t reason;
     uint8_t reserved;
-    uint64_t uid; /* of the refusing context */
+    uint64_t uid; /* of the refusing context; 0: the request did not name it */
 };
 _Static_assert(sizeof(struct vbn_wire_refusal) == 16, "private data of a rejection");
 

@@ -22,8 +22,9 @@ static int teardown(void **state)
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-/* The last request was refused for REASON; nothing of it is left but, perhaps, an endpoint. */
-static void refused(uint8_t reason, int live)
+/* The last request was refused for REASON; nothing of it is left but, perhaps, an endpoint. Only
+ * who has NAMED this side learns its identity. */
+static void refused_as(uint8_t reason, int live, bool named)
 {
     struct vbn_wire_refusal r;
 
@@ -31,10 +32,15 @@ static void refused(uint8_t reason, int live)
     assert_true(fake_rejected.rejected);
     assert_true(vbn_wire_refusal_read(fake_rejected.data, fake_rejected.data_len, &r));
     assert_int_equal(r.reason, reason);
-    assert_int_equal(r.uid, LONE_UID);
+    assert_int_equal(r.uid, named ? LONE_UID : 0);
     assert_int_equal(r.version, VBN_WIRE_VERSION);
     assert_int_equal(fake_live(), live);
     memset(&fake_rejected, 0, sizeof(fake_rejected));
+}
+
+static void refused(uint8_t reason, int live)
+{
+    refused_as(reason, live, true);
 }
 
 static void request_refused(const struct vbn_wire_hello *hello, uint8_t reason)
@@ -43,7 +49,9 @@ static void request_refused(const struct vbn_wire_hello *hello, uint8_t reason)
     int live = fake_live();
 
     lone_request(ctx, hello);
-    refused(reason, live);
+    refused_as(reason, live,
+               hello->dst_uid == LONE_UID && reason != VBN_REASON_MALFORMED &&
+                   reason != VBN_REASON_VERSION);
     assert_int_equal(ctx->counters.conns_refused, before + 1);
     assert_true(TAILQ_EMPTY(&ctx->conns));
     assert_null(vbn_endpoint_find(ctx, 7));
@@ -58,12 +66,12 @@ static void malformed_requests(void **state)
     (void)state;
     vbn_wire_hello_write(data, &hello);
     fake_request(ctx->cm.listener[0], NULL, 0);
-    refused(VBN_REASON_MALFORMED, live);
+    refused_as(VBN_REASON_MALFORMED, live, false);
     fake_request(ctx->cm.listener[0], data, sizeof(data) - 1);
-    refused(VBN_REASON_MALFORMED, live);
+    refused_as(VBN_REASON_MALFORMED, live, false);
     data[0] ^= 0x20;
     fake_request(ctx->cm.listener[0], data, sizeof(data));
-    refused(VBN_REASON_MALFORMED, live);
+    refused_as(VBN_REASON_MALFORMED, live, false);
     hello.credits = 0;
     request_refused(&hello, VBN_REASON_MALFORMED);
     hello.credits = 16;
@@ -109,6 +117,37 @@ static void request_of_another_version(void **state)
     lone_progress(ctx);
     assert_false(fake_rejected.rejected);
     assert_non_null(vbn_endpoint_find(ctx, 7)->attempt);
+}
+
+/* One line tells; what comes after it may be somebody's mischief. */
+static void another_version_is_told_of_once(void **state)
+{
+    struct vbn_wire_hello hello = lone_hello(ctx, 7);
+
+    (void)state;
+    hello.version = 5, hello.version_min = 3;
+    for (int i = 0; i < 10; i++)
+        request_refused(&hello, VBN_REASON_VERSION);
+    assert_int_equal(unit.log_count[VBN_LOG_ERROR], 1);
+    assert_int_equal(unit.log_count[VBN_LOG_WARN], 0);
+}
+
+/* Who floods this side with requests does not keep it from its messages. */
+static void many_requests_at_once(void **state)
+{
+    unsigned per_look = 0;
+
+    (void)state;
+    for (int i = 0; i < 60; i++)
+        fake_request(ctx->cm.listener[0], NULL, 0);
+    unit.now_ns += 2 * UNIT_MS;
+    for (int i = 0; i < 65 && !per_look; i++) {
+        vbn_progress(ctx);
+        per_look = (unsigned)ctx->counters.conns_refused;
+    }
+    assert_in_range(per_look, 1, 32);
+    lone_pass(ctx, 10);
+    assert_int_equal(ctx->counters.conns_refused, 60);
 }
 
 static void request_while_closing(void **state)
@@ -544,6 +583,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(requests_for_another, setup, teardown),
         cmocka_unit_test_setup_teardown(request_with_other_sizes, setup, teardown),
         cmocka_unit_test_setup_teardown(request_of_another_version, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_version_is_told_of_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_requests_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(request_while_closing, setup, teardown),
         cmocka_unit_test_setup_teardown(request_to_an_endpoint_that_is_over, setup, teardown),
         cmocka_unit_test_setup_teardown(request_beside_a_connection, setup, teardown),
