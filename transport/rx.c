@@ -339,11 +339,12 @@ void vbn_rx_detach(struct vbn_conn *conn)
 static void rxbuf_init(struct vbn_pool *pool, struct vbn_pool_obj *obj)
 {
     struct vbn_rxbuf *buf = (struct vbn_rxbuf *)obj;
+    uint32_t len = (uint32_t)sizeof(struct vbn_wire_hdr) + pool->ctx->max_am_len;
 
     buf->ctx = pool->ctx;
     buf->comp.done = rx_done;
-    buf->sge = (struct ibv_sge){
-        .addr = (uintptr_t)obj->buf, .length = (uint32_t)pool->buf_size, .lkey = obj->lkey};
+    /* What the pool has rounded up is not the peer's: the device refuses more. */
+    buf->sge = (struct ibv_sge){.addr = (uintptr_t)obj->buf, .length = len, .lkey = obj->lkey};
     buf->wr =
         (struct ibv_recv_wr){.wr_id = (uintptr_t)&buf->comp, .sg_list = &buf->sge, .num_sge = 1};
 }

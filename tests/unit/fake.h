@@ -121,7 +121,8 @@ void fake_recv_taken(unsigned count);
 /* The Nth posted send of QP (from 0) completes with STATUS. */
 void fake_send_completes(struct ibv_qp *qp, unsigned n, enum ibv_wc_status status);
 
-/* A message of LEN bytes arrives at QP, into the oldest receive. False: none was posted. */
+/* A message of LEN bytes arrives at QP, into the oldest receive, which fails where it is too short.
+ * False: none was posted. */
 bool fake_message(struct ibv_qp *qp, const void *bytes, size_t len);
 
 /* The oldest receive of QP completes with STATUS and no message. */

@@ -575,8 +575,10 @@ bool fake_message(struct ibv_qp *qp, const void *bytes, size_t len)
 
     if (rq->done == rq->count)
         return false;
-    assert_true(len <= rq->sge[rq->done].length);
-    memcpy((void *)(uintptr_t)rq->sge[rq->done].addr, bytes, len);
+    if (len <= rq->sge[rq->done].length)
+        memcpy((void *)(uintptr_t)rq->sge[rq->done].addr, bytes, len);
+    else
+        wc.status = IBV_WC_LOC_LEN_ERR;
     wc.wr_id = rq->wr[rq->done++].wr_id;
     fake_completion(qp->recv_cq, &wc);
     return true;

@@ -614,11 +614,30 @@ static void pools_within_the_locked_memory(void **state)
     start(NULL);
 }
 
+/* Buffers are rounded up to cache lines: that is not for the peer. */
+static void message_longer_than_the_limit(void **state)
+{
+    struct vbn_wire_hdr hdr = lone_hdr(conn, VBN_WIRE_AM);
+
+    (void)state;
+    hdr.id = 5;
+    hdr.len = ctx->max_am_len;
+    lone_message(conn, &hdr, NULL);
+    assert_int_equal(got.calls, 1);
+    hdr.seq++;
+    hdr.len++;
+    lone_message(conn, &hdr, NULL);
+    lone_progress(ctx);
+    assert_int_equal(got.calls, 1);
+    assert_int_equal(unit.failures, 1);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(to_the_handler_of_its_id),
+        T(message_longer_than_the_limit),
         T(without_a_handler_counted_and_dropped),
         T(handler_closes_its_endpoint),
         T(progress_inside_a_handler_does_nothing),
