@@ -14,6 +14,7 @@ include $(srcdir)/tests/tune/tune.mk
 include $(srcdir)/tests/coll/coll.mk
 include $(srcdir)/tests/mpi/mpi.mk
 include $(srcdir)/tests/device/device.mk
+include $(srcdir)/tests/hostile/hostile.mk
 include $(srcdir)/tests/fuzz/fuzz.mk
 include $(srcdir)/tests/sanitizers.mk
 include $(srcdir)/tests/coverage.mk

@@ -118,10 +118,12 @@ int vbn_open(const struct vbn_options *opts, vbn_context_t **out, struct vbn_err
         free_all(ctx);
         return rc;
     }
-    vbn_log(ctx, VBN_LOG_INFO, "device %s port %u open: %s, %s, inline %u, eager %u",
+    vbn_log(ctx, VBN_LOG_INFO,
+            "device %s port %u open: %s, %s, inline %u, eager %u, identity %016llx, job %llx",
             ctx->device.name, ctx->device.port, ctx->device.iwarp ? "iWARP" : "InfiniBand/RoCE",
             ctx->rx.shared.srq ? "shared receive queue" : "receive queues per connection",
-            ctx->device.max_inline, ctx->max_am_len);
+            ctx->device.max_inline, ctx->max_am_len, (unsigned long long)ctx->uid,
+            (unsigned long long)ctx->opts.job_key);
     *out = ctx;
     return VBN_OK;
 }
