@@ -29,3 +29,7 @@ TESTS += tests/sim/test_behaviours
 tests_sim_test_behaviours_SOURCES = $(BEHAVIOURS) tests/device/world_sim.c
 tests_sim_test_behaviours_LDADD = tests/sim/libfabric_sim.la $(CMOCKA_LIBS)
 endif
+
+# Not a test of ours: what it finds is the device's doing.
+check_PROGRAMS += tests/device/reads_under_repeats
+tests_device_reads_under_repeats_LDADD = $(VERBS_LIBS)
