@@ -499,6 +499,11 @@ void vbn_conn_fail(struct vbn_conn *conn, enum vbn_conn_event event, const char 
     vbn_conn_event(conn, event);
 }
 
+void vbn_conn_post_failed(struct vbn_conn *conn, int rc)
+{
+    vbn_conn_fail(conn, VBN_EV_QP_ERROR, "ibv_post_send: %s", strerror(rc));
+}
+
 void vbn_conn_check_drained(struct vbn_conn *conn)
 {
     if ((conn->state == VBN_CONN_DISCONNECTING || conn->state == VBN_CONN_DRAINING) &&

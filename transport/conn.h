@@ -102,6 +102,41 @@ int vbn_conn_reap(vbn_context_t *ctx);
 
 const char *vbn_conn_state_str(enum vbn_conn_state state);
 
+/* The device refused a request, which RC tells. */
+void vbn_conn_post_failed(struct vbn_conn *conn, int rc) __attribute__((cold));
+
+/*
+ * Posts SWR; WR (may be NULL for an unsignaled request that nobody waits for) is retired when its
+ * slot is freed. False: the device refused, the connection has been told, WR is not taken.
+ */
+static inline bool vbn_conn_post(struct vbn_conn *conn, struct ibv_send_wr *swr, struct vbn_wr *wr)
+{
+    struct vbn_qp *q = &conn->q;
+    struct ibv_send_wr *bad;
+    int rc;
+
+    if (wr) {
+        wr->conn = conn;
+        wr->slot = q->head;
+        wr->first = q->group;
+        swr->wr_id = (uintptr_t)&wr->comp;
+    } else {
+        swr->wr_id = (uintptr_t)&q->orphan;
+    }
+    rc = ibv_post_send(q->qp, swr, &bad);
+    if (vbn_unlikely(rc)) {
+        vbn_conn_post_failed(conn, rc);
+        return false;
+    }
+    q->ring[q->head++ & (q->size - 1)] = wr;
+    q->unsignaled++;
+    if (swr->send_flags & IBV_SEND_SIGNALED) {
+        q->group = q->head;
+        q->unsignaled = 0;
+    }
+    return true;
+}
+
 /* True while rdma_cm is at work on it: before it is established or has failed. */
 static inline bool vbn_conn_in_progress(const struct vbn_conn *conn)
 {

@@ -111,6 +111,18 @@ static inline bool vbn_endpoint_may_expect(const vbn_endpoint_t *ep, uint32_t ne
     return next - ep->tx_acked <= ep->tx_next - ep->tx_acked;
 }
 
+/* The peer has everything before the number NEXT. False: it cannot. */
+static inline bool vbn_endpoint_acked(vbn_endpoint_t *ep, uint32_t next)
+{
+    if (next == ep->tx_acked)
+        return true;
+    if (vbn_unlikely(!vbn_endpoint_may_expect(ep, next)))
+        return false;
+    ep->tx_acked = next;
+    vbn_tx_forget_acked(ep);
+    return true;
+}
+
 /* Starts an attempt where there is work and none is running. */
 void vbn_endpoint_want_conn(vbn_endpoint_t *ep);
 

@@ -16,8 +16,15 @@
 /* --- the send queue's ring
  * -------------------------------------------------------------------------- */
 
-/* In a slot whose request is over. */
-static struct vbn_wr over;
+/* The connection hears of failures by wr_failed(). */
+static void nobody_waits(struct vbn_wr *wr, int status)
+{
+    (void)wr;
+    (void)status;
+}
+
+/* In a slot whose request is over, although an older one's is not. */
+static struct vbn_wr over = {.retired = nobody_waits};
 
 static inline void retire_slot(struct vbn_qp *q, uint32_t slot, int status)
 {
@@ -25,7 +32,7 @@ static inline void retire_slot(struct vbn_qp *q, uint32_t slot, int status)
     struct vbn_wr *wr = *at;
 
     *at = &over;
-    if (wr && wr != &over)
+    if (wr)
         wr->retired(wr, status);
 }
 
@@ -33,6 +40,23 @@ static inline void free_slots(struct vbn_qp *q)
 {
     while (q->tail != q->head && q->ring[q->tail & (q->size - 1)] == &over)
         q->tail++;
+}
+
+/* The requests from FIRST to before END are over, and well. Nearly always they are the oldest. */
+static inline void retire_slots(struct vbn_qp *q, uint32_t first, uint32_t end)
+{
+    struct vbn_wr *wr;
+
+    if (vbn_unlikely(first != q->tail)) {
+        for (uint32_t slot = first; slot != end; slot++)
+            retire_slot(q, slot, VBN_OK);
+        return;
+    }
+    for (uint32_t slot = first; slot != end; slot++)
+        if ((wr = q->ring[slot & (q->size - 1)]))
+            wr->retired(wr, VBN_OK);
+    q->tail = end;
+    free_slots(q);
 }
 
 /* Whose fault it was: VBN_ERR_INVALID, the request's, for the peer's device has denied it;
@@ -73,15 +97,12 @@ static void wr_done(struct vbn_comp *comp, const struct ibv_wc *wc)
     struct vbn_wr *wr = vbn_container_of(comp, struct vbn_wr, comp);
     struct vbn_conn *conn = wr->conn;
     vbn_endpoint_t *ep = conn->ep;
-    uint32_t end = wr->slot + 1;
 
     if (vbn_unlikely(wc->status != IBV_WC_SUCCESS)) {
         wr_failed(wr, wc);
         return;
     }
-    for (uint32_t slot = wr->first; slot != end; slot++)
-        retire_slot(&conn->q, slot, VBN_OK);
-    free_slots(&conn->q);
+    retire_slots(&conn->q, wr->first, wr->slot + 1);
     if (!STAILQ_EMPTY(&ep->queue))
         vbn_tx_pump(ep);
     if (vbn_unlikely(ep->state == VBN_EP_CLOSING))
@@ -104,46 +125,10 @@ static void orphan_done(struct vbn_comp *comp, const struct ibv_wc *wc)
                       ibv_wc_status_str(wc->status), wc->vendor_err);
 }
 
-/* The connection hears of failures by wr_failed(). */
-static void nobody_waits(struct vbn_wr *wr, int status)
-{
-    (void)wr;
-    (void)status;
-}
-
 static void probe_retired(struct vbn_wr *wr, int status)
 {
     (void)status;
     wr->conn->q.probing = false;
-}
-
-bool vbn_qp_post(struct vbn_conn *conn, struct ibv_send_wr *swr, struct vbn_wr *wr)
-{
-    struct vbn_qp *q = &conn->q;
-    struct ibv_send_wr *bad;
-    int rc;
-
-    if (wr) {
-        wr->conn = conn;
-        wr->slot = q->head;
-        wr->first = q->group;
-        swr->wr_id = (uintptr_t)&wr->comp;
-    } else {
-        swr->wr_id = (uintptr_t)&q->orphan;
-    }
-    rc = ibv_post_send(q->qp, swr, &bad);
-    if (vbn_unlikely(rc)) {
-        vbn_conn_fail(conn, VBN_EV_QP_ERROR, "ibv_post_send: %s", strerror(rc));
-        return false;
-    }
-    q->ring[q->head++ & (q->size - 1)] = wr;
-    if (swr->send_flags & IBV_SEND_SIGNALED) {
-        q->group = q->head;
-        q->unsignaled = 0;
-    } else {
-        q->unsignaled++;
-    }
-    return true;
 }
 
 /* --- states
@@ -270,6 +255,7 @@ int vbn_qp_create(struct vbn_conn *conn)
     for (q->size = 4; q->size <= q->depth; q->size *= 2)
         ;
     q->orphan.done = orphan_done;
+    q->send = (struct ibv_send_wr){.sg_list = &q->sge, .num_sge = 1, .opcode = IBV_WR_SEND};
     vbn_wr_init(&q->drain, nobody_waits);
     vbn_wr_init(&q->probe, probe_retired);
     q->ring = calloc(q->size, sizeof(*q->ring));
@@ -314,7 +300,7 @@ void vbn_qp_probe(struct vbn_conn *conn)
     struct ibv_send_wr swr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
 
     if (!conn->q.probing && vbn_qp_has_room(&conn->q))
-        conn->q.probing = vbn_qp_post(conn, &swr, &conn->q.probe);
+        conn->q.probing = vbn_conn_post(conn, &swr, &conn->q.probe);
 }
 
 void vbn_qp_fail(struct vbn_conn *conn)

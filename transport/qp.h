@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A queue pair: made, moved through its states, posted to, and drained.
+ * A queue pair: made, moved through its states, and drained. Posting is vbn_conn_post().
  *
  * The send queue is a ring of slots. A completion ends its request and the unsignaled ones between
  * it and the signaled one before: those are known to be over. It says nothing of earlier signaled
@@ -28,6 +28,8 @@ struct vbn_qp {
     uint32_t group;            /* slot after the last signaled request */
     uint32_t unsignaled;       /* posted since the last signaled one */
     struct vbn_comp orphan;    /* of unsignaled requests that nobody waits for */
+    struct ibv_send_wr send;   /* the request of a message, but for its flags and what is in SGE */
+    struct ibv_sge sge;
     struct vbn_wr drain, probe;
     uint32_t quiet_head, quiet_tail; /* `head` and `tail` at the last look at silent peers, */
     uint64_t quiet_ns;               /* and when `tail` had moved last */
@@ -65,11 +67,5 @@ static inline bool vbn_qp_drained(const struct vbn_qp *q)
 {
     return q->head == q->tail;
 }
-
-/*
- * Posts SWR; WR (may be NULL for an unsignaled request that nobody waits for) is retired when its
- * slot is freed. False: the device refused, the connection has been told, WR is not taken.
- */
-bool vbn_qp_post(struct vbn_conn *conn, struct ibv_send_wr *swr, struct vbn_wr *wr);
 
 #endif

@@ -151,7 +151,7 @@ void vbn_recover_resume(vbn_endpoint_t *ep, struct vbn_conn *conn)
     uint64_t before = ctx->counters.replayed;
 
     assert(vbn_endpoint_may_expect(ep, conn->hello.rx_next));
-    vbn_tx_acked(ep, conn->hello.rx_next);
+    vbn_endpoint_acked(ep, conn->hello.rx_next);
     if (put_in_doubt(ep)) {
         give_up(ep, "a put may not have arrived, and its caller has been told that it is done");
         return;

@@ -25,7 +25,7 @@ bool vbn_rma_post(struct vbn_conn *conn, struct vbn_tx *tx)
     };
 
     rma->seq = conn->ep->tx_next;
-    return vbn_qp_post(conn, &swr, &rma->tx.wr);
+    return vbn_conn_post(conn, &swr, &rma->tx.wr);
 }
 
 /* Called inside vbn_progress() only: the caller's function runs without the lock. */

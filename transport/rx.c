@@ -152,7 +152,8 @@ static inline bool take_message(struct vbn_conn *conn, struct vbn_rxbuf *buf, ui
     conn->peer_ready = true;
     if (vbn_unlikely(ep->conn != conn))
         return false; /* the endpoint is over, or has another connection */
-    if (vbn_unlikely(!vbn_flow_received(&conn->flow, hdr.credits) || !vbn_tx_acked(ep, hdr.ack))) {
+    if (vbn_unlikely(!vbn_flow_received(&conn->flow, hdr.credits) ||
+                     !vbn_endpoint_acked(ep, hdr.ack))) {
         bad_message(ep, "credits or acknowledgement out of range");
         return false;
     }

@@ -52,58 +52,57 @@ static inline bool can_post(const vbn_endpoint_t *ep, int kind)
     return kind != VBN_TX_AM || vbn_flow_may_send(&conn->flow);
 }
 
+/* The send queue has MSG until its completion, or with LAZY a later one's. */
+static inline void hold(struct vbn_msg *msg, bool lazy)
+{
+    msg->refs++;
+    msg->lazy = lazy;
+    msg->tx.ep->ctx->lazy += lazy;
+    msg->tx.ep->lazy += lazy;
+}
+
 /*
  * Asks for a completion once a period, and earlier where too many buffers of the pool would wait
  * for one. What is sent inline waits only for the peer's acknowledgement.
  */
-static inline void post_msg(struct vbn_conn *conn, struct vbn_msg *msg)
+static void post_msg(struct vbn_conn *conn, struct vbn_msg *msg)
 {
     vbn_context_t *ctx = conn->ctx;
+    vbn_endpoint_t *ep = conn->ep;
+    struct vbn_qp *q = &conn->q;
     uint32_t bytes = (uint32_t)sizeof(struct vbn_wire_hdr) + msg->len;
     bool inlined = bytes <= ctx->device.max_inline;
-    bool signaled = conn->q.unsignaled + 1 >= ctx->opts.signal_period ||
-                    (!inlined && ctx->lazy >= ctx->lazy_max);
-    struct ibv_sge sge = {
-        .addr = (uintptr_t)msg->tx.obj.buf, .length = bytes, .lkey = msg->tx.obj.lkey};
-    struct ibv_send_wr swr = {
-        .sg_list = &sge,
-        .num_sge = 1,
-        .opcode = IBV_WR_SEND,
-        .send_flags = (inlined ? IBV_SEND_INLINE : 0u) | (signaled ? IBV_SEND_SIGNALED : 0u),
-    };
+    bool signaled =
+        q->unsignaled + 1 >= ctx->opts.signal_period || (!inlined && ctx->lazy >= ctx->lazy_max);
+    bool held = signaled || !inlined;
     struct vbn_wire_hdr hdr = {
         .type = msg->type,
         .id = msg->id,
         .credits = vbn_flow_sent(&conn->flow),
         .len = msg->len,
-        .seq = msg->seq,
-        .ack = conn->ep->rx_next,
+        .seq = ep->tx_next++,
+        .ack = ep->rx_next,
     };
-    bool held = signaled || !inlined;
 
+    msg->seq = hdr.seq;
+    STAILQ_INSERT_TAIL(&ep->unacked, &msg->tx, entry);
+    ctx->counters.tx_msgs++;
+    ctx->counters.tx_bytes += msg->len;
     conn->told_next = hdr.ack;
     vbn_wire_hdr_write(msg->tx.obj.buf, &hdr);
-    if (held) {
-        msg->refs++;
-        msg->lazy = !signaled;
-        ctx->lazy += msg->lazy;
-        conn->ep->lazy += msg->lazy;
-    }
-    if (vbn_unlikely(!vbn_qp_post(conn, &swr, held ? &msg->tx.wr : NULL)) && held)
+    if (held)
+        hold(msg, !signaled);
+    q->sge = (struct ibv_sge){
+        .addr = (uintptr_t)msg->tx.obj.buf, .length = bytes, .lkey = msg->tx.obj.lkey};
+    q->send.send_flags = (inlined ? IBV_SEND_INLINE : 0u) | (signaled ? IBV_SEND_SIGNALED : 0u);
+    if (vbn_unlikely(!vbn_conn_post(conn, &q->send, held ? &msg->tx.wr : NULL)) && held)
         msg_retired(&msg->tx.wr, VBN_ERR_PEER_LOST);
 }
 
 static inline void post(vbn_endpoint_t *ep, struct vbn_tx *tx)
 {
     if (vbn_likely(tx->kind == VBN_TX_AM)) {
-        struct vbn_msg *msg = msg_of(tx);
-        vbn_context_t *ctx = ep->ctx;
-
-        msg->seq = ep->tx_next++;
-        STAILQ_INSERT_TAIL(&ep->unacked, tx, entry);
-        ctx->counters.tx_msgs++;
-        ctx->counters.tx_bytes += msg->len;
-        post_msg(ep->conn, msg);
+        post_msg(ep->conn, msg_of(tx));
     } else if (vbn_unlikely(!vbn_rma_post(ep->conn, tx))) {
         if (ep->state >= VBN_EP_CLOSED)
             vbn_rma_abort(tx, ep->status); /* the endpoint has ended, and its queue with it */
@@ -123,17 +122,21 @@ void vbn_tx_pump(vbn_endpoint_t *ep)
     }
 }
 
-void vbn_tx_submit(vbn_endpoint_t *ep, struct vbn_tx *tx)
+VBN_COLD static void wait_in_queue(vbn_endpoint_t *ep, struct vbn_tx *tx)
 {
-    if (vbn_likely(STAILQ_EMPTY(&ep->queue) && can_post(ep, tx->kind))) {
-        post(ep, tx);
-        return;
-    }
     ep->ctx->counters.stalls++;
     tx->waiting = true;
     STAILQ_INSERT_TAIL(&ep->queue, tx, entry);
     if (!ep->conn)
         vbn_endpoint_want_conn(ep);
+}
+
+void vbn_tx_submit(vbn_endpoint_t *ep, struct vbn_tx *tx)
+{
+    if (vbn_likely(STAILQ_EMPTY(&ep->queue) && can_post(ep, tx->kind)))
+        post(ep, tx);
+    else
+        wait_in_queue(ep, tx);
 }
 
 /* --- active messages: the caller's side
@@ -148,7 +151,6 @@ static inline bool may_take(const vbn_endpoint_t *ep)
 {
     const vbn_context_t *ctx = ep->ctx;
     uint32_t left = ctx->msgs.free_count + (ctx->msgs.max - ctx->msgs.count);
-
     uint32_t out = ep->msgs_out - ep->lazy;
 
     return out < 2 || (left > ctx->msgs.max / 8 && out < 4 * ctx->opts.window);
@@ -169,24 +171,9 @@ static inline int msg_get(vbn_endpoint_t *ep, enum vbn_ep_state last, size_t len
     if (vbn_unlikely(!msg))
         return VBN_ERR_AGAIN;
     msg->tx.ep = ep;
-    msg->tx.waiting = false;
     msg->refs = 1;
     ep->msgs_out++;
     *out = msg;
-    return VBN_OK;
-}
-
-static inline int msg_send(struct vbn_msg *msg, uint8_t id, size_t len)
-{
-    vbn_endpoint_t *ep = msg->tx.ep;
-
-    if (vbn_unlikely(ep->state != VBN_EP_OPEN))
-        return vbn_endpoint_over_status(ep);
-    msg->type = VBN_WIRE_AM;
-    msg->id = id;
-    msg->len = (uint32_t)len;
-    msg->refs++;
-    vbn_tx_submit(ep, &msg->tx);
     return VBN_OK;
 }
 
@@ -195,12 +182,18 @@ int vbn_tx_get(vbn_endpoint_t *ep, size_t len, struct vbn_msg **msg)
     return msg_get(ep, VBN_EP_CLOSING, len, msg);
 }
 
-void vbn_tx_send(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len)
+/* The caller's reference becomes the endpoint's. */
+static inline void msg_send(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len)
 {
     msg->type = wire_type;
     msg->id = id;
     msg->len = (uint32_t)len;
-    vbn_tx_submit(msg->tx.ep, &msg->tx); /* the caller's reference becomes the endpoint's */
+    vbn_tx_submit(msg->tx.ep, &msg->tx);
+}
+
+void vbn_tx_send(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len)
+{
+    msg_send(msg, wire_type, id, len);
 }
 
 int vbn_msg_get(vbn_endpoint_t *ep, size_t len, vbn_msg_t **msg)
@@ -225,13 +218,19 @@ void *vbn_msg_priv(vbn_msg_t *msg)
 
 int vbn_msg_send(vbn_msg_t *msg, uint8_t id, size_t len)
 {
-    vbn_context_t *ctx = msg->tx.ep->ctx;
-    int rc;
+    vbn_endpoint_t *ep = msg->tx.ep;
+    vbn_context_t *ctx = ep->ctx;
+    int rc = VBN_OK;
 
     if (len > ctx->max_am_len)
         return VBN_ERR_INVALID;
     vbn_lock(ctx);
-    rc = msg_send(msg, id, len);
+    if (vbn_unlikely(ep->state != VBN_EP_OPEN)) {
+        rc = vbn_endpoint_over_status(ep);
+    } else {
+        msg->refs++;
+        msg_send(msg, VBN_WIRE_AM, id, len);
+    }
     vbn_unlock(ctx);
     return rc;
 }
@@ -266,28 +265,42 @@ void vbn_msg_put(vbn_msg_t *msg)
     vbn_unlock(ctx);
 }
 
-int vbn_am_send(vbn_endpoint_t *ep, uint8_t id, const struct iovec *iov, int iovcnt)
+static inline size_t gathered_len(const struct iovec *iov, int iovcnt)
 {
-    struct vbn_msg *msg;
     size_t len = 0;
-    char *at;
-    int rc;
 
+    if (vbn_likely(iovcnt == 1))
+        return iov->iov_len;
     for (int i = 0; i < iovcnt; i++)
         len += iov[i].iov_len;
-    vbn_lock(ep->ctx);
+    return len;
+}
+
+static inline void gather(char *to, const struct iovec *iov, int iovcnt)
+{
+    do {
+        if (iov->iov_len) /* else its base may be anything, NULL too */
+            memcpy(to, iov->iov_base, iov->iov_len);
+        to += iov->iov_len;
+        iov++;
+    } while (vbn_unlikely(--iovcnt > 0));
+}
+
+int vbn_am_send(vbn_endpoint_t *ep, uint8_t id, const struct iovec *iov, int iovcnt)
+{
+    vbn_context_t *ctx = ep->ctx;
+    size_t len = gathered_len(iov, iovcnt);
+    struct vbn_msg *msg;
+    int rc;
+
+    vbn_lock(ctx);
     rc = msg_get(ep, VBN_EP_OPEN, len, &msg);
     if (vbn_likely(rc == VBN_OK)) {
-        at = vbn_tx_payload(msg);
-        for (int i = 0; i < iovcnt; i++) {
-            if (iov[i].iov_len) /* else its base may be anything, NULL too */
-                memcpy(at, iov[i].iov_base, iov[i].iov_len);
-            at += iov[i].iov_len;
-        }
-        msg_send(msg, id, len);
-        msg_unref(msg);
+        if (len)
+            gather(vbn_tx_payload(msg), iov, iovcnt);
+        msg_send(msg, VBN_WIRE_AM, id, len);
     }
-    vbn_unlock(ep->ctx);
+    vbn_unlock(ctx);
     return rc;
 }
 
@@ -307,42 +320,33 @@ static void ctl_retired(struct vbn_wr *wr, int status)
 bool vbn_tx_control(struct vbn_conn *conn, uint8_t wire_type)
 {
     struct vbn_ctl *ctl = conn->ctl;
-    struct ibv_sge sge = {.addr = (uintptr_t)ctl->obj.buf,
-                          .length = sizeof(struct vbn_wire_hdr),
-                          .lkey = ctl->obj.lkey};
-    struct ibv_send_wr swr = {
-        .sg_list = &sge,
-        .num_sge = 1,
-        .opcode = IBV_WR_SEND,
-        .send_flags =
-            IBV_SEND_SIGNALED | (conn->ctx->device.max_inline >= sge.length ? IBV_SEND_INLINE : 0u),
-    };
+    struct vbn_qp *q = &conn->q;
     struct vbn_wire_hdr hdr = {
         .type = wire_type, .seq = conn->ep->tx_next, .ack = conn->ep->rx_next};
 
     if (ctl->busy || conn->state != VBN_CONN_ESTABLISHED || !conn->peer_ready ||
-        !vbn_flow_may_ack(&conn->flow) || !vbn_qp_has_room(&conn->q))
+        !vbn_flow_may_ack(&conn->flow) || !vbn_qp_has_room(q))
         return false;
     hdr.credits = vbn_flow_sent(&conn->flow);
     conn->told_next = hdr.ack;
     vbn_wire_hdr_write(ctl->obj.buf, &hdr);
-    ctl->busy = vbn_qp_post(conn, &swr, &ctl->wr);
+    q->sge = (struct ibv_sge){
+        .addr = (uintptr_t)ctl->obj.buf, .length = sizeof(hdr), .lkey = ctl->obj.lkey};
+    q->send.send_flags =
+        IBV_SEND_SIGNALED | (conn->ctx->device.max_inline >= sizeof(hdr) ? IBV_SEND_INLINE : 0u);
+    ctl->busy = vbn_conn_post(conn, &q->send, &ctl->wr);
     conn->ctx->counters.acks_sent++;
     return true;
 }
 
-bool vbn_tx_acked(vbn_endpoint_t *ep, uint32_t ack)
+void vbn_tx_forget_acked(vbn_endpoint_t *ep)
 {
     struct vbn_tx *tx;
 
-    if (vbn_unlikely(!vbn_endpoint_may_expect(ep, ack)))
-        return false;
-    ep->tx_acked = ack;
-    while ((tx = STAILQ_FIRST(&ep->unacked)) && vbn_seq_before(msg_of(tx)->seq, ack)) {
+    while ((tx = STAILQ_FIRST(&ep->unacked)) && vbn_seq_before(msg_of(tx)->seq, ep->tx_acked)) {
         STAILQ_REMOVE_HEAD(&ep->unacked, entry);
         msg_unref(msg_of(tx));
     }
-    return true;
 }
 
 /* TX goes to the end of LIST, to be posted once more. */

@@ -85,8 +85,8 @@ void vbn_tx_pump(vbn_endpoint_t *ep);
 /* Sends an acknowledgement (or a farewell) on CONN; false: not now. */
 bool vbn_tx_control(struct vbn_conn *conn, uint8_t wire_type);
 
-/* The peer has everything before sequence number ACK. False: it cannot. */
-bool vbn_tx_acked(vbn_endpoint_t *ep, uint32_t ack);
+/* The endpoint's hold on what the peer has got ends. */
+void vbn_tx_forget_acked(vbn_endpoint_t *ep);
 
 /* What EP has posted and the peer has not got goes to the head of the queue, in the order in which
  * it was posted. Nothing of EP is on a send queue. */

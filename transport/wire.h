@@ -43,15 +43,13 @@ _Static_assert(sizeof(struct vbn_wire_hdr) == 16, "wire header");
 
 static inline void vbn_wire_hdr_write(void *buf, const struct vbn_wire_hdr *h)
 {
-    struct vbn_wire_hdr le = {
-        .type = h->type,
-        .id = h->id,
-        .credits = htole16(h->credits),
-        .len = htole32(h->len),
-        .seq = htole32(h->seq),
-        .ack = htole32(h->ack),
+    uint64_t le[2] = {
+        htole64(h->type | (uint64_t)h->id << 8 | (uint64_t)h->credits << 16 |
+                (uint64_t)h->len << 32),
+        htole64(h->seq | (uint64_t)h->ack << 32),
     };
-    memcpy(buf, &le, sizeof(le));
+
+    memcpy(buf, le, sizeof(le));
 }
 
 /* Reads a header from a message of BYTE_LEN bytes. False: malformed. */

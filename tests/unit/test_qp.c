@@ -55,7 +55,7 @@ static bool post(struct request *r, bool signaled)
     struct ibv_send_wr swr = {.opcode = IBV_WR_RDMA_WRITE,
                               .send_flags = signaled ? IBV_SEND_SIGNALED : 0u};
 
-    return vbn_qp_post(conn, &swr, r ? &r->wr : NULL);
+    return vbn_conn_post(conn, &swr, r ? &r->wr : NULL);
 }
 
 static void retired_well(unsigned from, unsigned to)
