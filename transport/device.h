@@ -14,6 +14,7 @@ struct vbn_device {
     char name[64];
     uint8_t port;
     bool iwarp, has_srq, has_atomics;
+    bool sound_reads; /* a read that has completed has brought its data */
     bool link_up; /* as far as is known: nothing is asked of the connection manager without it */
     uint32_t max_cqe, max_srq_wr, max_sge, max_inline, sq_depth;
     uint8_t max_read_out, max_read_in; /* RDMA reads in flight as initiator, as responder */

@@ -5,6 +5,7 @@
 #include "log.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define REFILL       8u /* buffers posted at once, at least */
@@ -158,7 +159,10 @@ static inline bool take_message(struct vbn_conn *conn, struct vbn_rxbuf *buf, ui
         return false;
     }
     if (vbn_unlikely(hdr.seq != ep->rx_next)) {
-        bad_message(ep, "sequence number out of order");
+        char what[80];
+
+        snprintf(what, sizeof(what), "message %u came where %u was expected", hdr.seq, ep->rx_next);
+        bad_message(ep, what);
         return false;
     }
     if (vbn_likely(hdr.type == VBN_WIRE_AM)) {

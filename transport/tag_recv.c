@@ -134,6 +134,7 @@ void vbn_tag_start_read(vbn_endpoint_t *ep, struct vbn_tag_op *t,
                         const struct vbn_wire_offer *offer)
 {
     uint64_t want = vbn_min(offer->len, t->cap);
+    bool may_read = want && ep->ctx->device.sound_reads;
 
     note_sender(ep, t, offer->tag, offer->len);
     t->ep = ep;
@@ -141,7 +142,7 @@ void vbn_tag_start_read(vbn_endpoint_t *ep, struct vbn_tag_op *t,
     t->number = offer->id;
     t->remote = offer->addr;
     t->rkey = offer->rkey;
-    t->mem = want ? vbn_mem_for(ep->ctx, t->buf, want, VBN_ACCESS_LOCAL_WRITE, true) : NULL;
+    t->mem = may_read ? vbn_mem_for(ep->ctx, t->buf, want, VBN_ACCESS_LOCAL_WRITE, true) : NULL;
     t->state = VBN_TAG_TO_READ;
     TAILQ_INSERT_TAIL(&ep->tag.reads, t, entry);
     if (t->mem || !want)

@@ -73,7 +73,7 @@ static int put_parts(vbn_endpoint_t *ep, struct vbn_tag_op *t)
  * better copied, or must be. */
 static vbn_mem_t *offer_mem(vbn_context_t *ctx, const struct vbn_tag_op *t)
 {
-    if (t->cap <= vbn_tag_eager_limit(ctx))
+    if (t->cap <= vbn_tag_eager_limit(ctx) || !ctx->device.sound_reads)
         return NULL;
     return vbn_mem_for(ctx, t->buf, t->cap, VBN_ACCESS_REMOTE_READ, t->cap > ctx->opts.rndv_limit);
 }

@@ -121,6 +121,7 @@ struct vbn_options {
     uint64_t recovery_timeout_ms; /* ms to make a lost connection again; 0: not tried */
     uint64_t close_timeout_ms;    /* ms that vbn_close() may take */
     uint64_t wire_version;        /* highest wire version offered; for tests */
+    bool trust_reads;             /* use reads that may complete without their data, too */
     bool use_srq;                 /* shared receive queue where the device has one */
 
     bool multithreaded;     /* several threads will call at once */
@@ -207,6 +208,8 @@ struct vbn_attr {
     bool iwarp;           /* iWARP rather than InfiniBand or RoCE */
     bool atomics;         /* the device executes 64-bit fetch-add and compare-swap */
     bool srq;             /* receives are shared between peers */
+    bool sound_reads;     /* a get that has ended well has brought its data; not on soft-RoCE, where
+                           * one that the network disturbs may have brought nothing */
     uint64_t max_am_len;  /* bytes in one active message */
     uint64_t max_rma_len; /* bytes in one put or get */
     uint64_t rate_mbps;   /* signalling rate of the port, Mbit/s */
