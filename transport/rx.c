@@ -5,7 +5,6 @@
 #include "log.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #define REFILL       8u /* buffers posted at once, at least */
@@ -80,6 +79,24 @@ void vbn_rx_malformed(vbn_endpoint_t *ep)
     bad_message(ep, "malformed message");
 }
 
+/*
+ * A reliable connection brings each message once, in order and whole. Soft-RoCE has brought one
+ * twice, and can bring one without its bytes (doc/behaviours.md, k): another connection goes on
+ * with the right one. Who does not even begin a connection rightly is no peer of ours.
+ */
+VBN_COLD static void not_as_sent(struct vbn_conn *conn, const char *what, uint32_t number)
+{
+    uint32_t expected = conn->ep->rx_next;
+
+    if (conn->flow.rx_count == 0) {
+        bad_message(conn->ep, what);
+        return;
+    }
+    conn->ctx->counters.bad_messages++;
+    vbn_conn_fail(conn, VBN_EV_QP_ERROR, "%s: %u came where %u was expected", what, number,
+                  expected);
+}
+
 static inline void deliver(vbn_context_t *ctx, vbn_endpoint_t *ep, const struct vbn_wire_hdr *hdr,
                            void *data)
 {
@@ -145,7 +162,10 @@ static inline bool take_message(struct vbn_conn *conn, struct vbn_rxbuf *buf, ui
     bool held = false;
 
     if (vbn_unlikely(!vbn_wire_hdr_read(buf->obj.buf, byte_len, &hdr))) {
-        vbn_rx_malformed(ep);
+        if (byte_len)
+            vbn_rx_malformed(ep);
+        else if (ep->conn == conn)
+            not_as_sent(conn, "malformed message, without bytes", 0);
         return false;
     }
     if (vbn_unlikely(conn->state == VBN_CONN_ACCEPTING))
@@ -153,16 +173,13 @@ static inline bool take_message(struct vbn_conn *conn, struct vbn_rxbuf *buf, ui
     conn->peer_ready = true;
     if (vbn_unlikely(ep->conn != conn))
         return false; /* the endpoint is over, or has another connection */
+    if (vbn_unlikely(hdr.seq != ep->rx_next)) {
+        not_as_sent(conn, "sequence number out of order", hdr.seq);
+        return false;
+    }
     if (vbn_unlikely(!vbn_flow_received(&conn->flow, hdr.credits) ||
                      !vbn_endpoint_acked(ep, hdr.ack))) {
         bad_message(ep, "credits or acknowledgement out of range");
-        return false;
-    }
-    if (vbn_unlikely(hdr.seq != ep->rx_next)) {
-        char what[80];
-
-        snprintf(what, sizeof(what), "message %u came where %u was expected", hdr.seq, ep->rx_next);
-        bad_message(ep, what);
         return false;
     }
     if (vbn_likely(hdr.type == VBN_WIRE_AM)) {

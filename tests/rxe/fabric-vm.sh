@@ -105,7 +105,7 @@ vm_write_job() {
 # multiplication (rxe's checksum uses it). The emulated TSC is the host's own,
 # so the kernel may trust it; its other clocks take ten times as long to read.
 vm_choose_machine() {
-    vm_kernel_options='console=ttyS0 loglevel=5 oops=panic panic=-1 mitigations=off nokaslr'
+    vm_kernel_options='console=ttyS0 loglevel=5 oops=panic panic=-1 mitigations=off nokaslr no_timer_check'
     # An instruction is two nanoseconds, whichever it is.
     if [[ $counted == yes ]]; then
         vm_machine=(-accel 'tcg,thread=single' -icount 'shift=1,sleep=on'

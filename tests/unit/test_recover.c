@@ -168,6 +168,62 @@ static void our_request_says_what_has_come(void **state)
     assert_int_equal(hello.session, 1);
 }
 
+static unsigned heard;
+
+static void count(void *arg, vbn_endpoint_t *of, uint8_t id, void *data, size_t len)
+{
+    (void)arg, (void)of, (void)id, (void)data, (void)len;
+    heard++;
+}
+
+/* A device that breaks its word: message number 1 once more, number 3 before 2, and one without its
+ * bytes. What was right on that connection counts, and the rest is asked for again. */
+static void messages_not_as_they_were_sent(void **state)
+{
+    (void)state;
+    heard = 0;
+    vbn_am_handler(ctx, 9, count, NULL);
+    for (uint32_t i = 0; i < 3; i++) {
+        struct vbn_wire_hdr hdr;
+
+        lone_am(conn, 9, "x", 1);
+        lone_am(conn, 9, "y", 1);
+        hdr = lone_hdr(conn, VBN_WIRE_AM);
+        hdr.id = 9;
+        hdr.seq += i == 0 ? UINT32_MAX : 1;
+        if (i < 2)
+            lone_message(conn, &hdr, NULL);
+        else
+            assert_true(fake_message(conn->q.qp, "", 0));
+        lone_progress(ctx);
+        lone_progress(ctx);
+        assert_null(ep->conn);
+        assert_int_equal(unit.failures, 0);
+        assert_int_equal(heard, 2 * i + 2);
+        meet_again(0);
+        assert_int_equal(conn->state, VBN_CONN_ESTABLISHED);
+    }
+    assert_int_equal(ctx->counters.recoveries, 3);
+    assert_contains(unit.log[VBN_LOG_WARN], "without bytes");
+}
+
+/* Else who begins each connection so could have us make them for ever. */
+static void no_message_right(void **state)
+{
+    struct vbn_wire_hdr hdr;
+
+    (void)state;
+    lone_am(conn, 9, "x", 1);
+    lose(IBV_WC_RETRY_EXC_ERR);
+    meet_again(0);
+    hdr = lone_hdr(conn, VBN_WIRE_AM);
+    hdr.seq++;
+    lone_message(conn, &hdr, NULL);
+    lone_progress(ctx);
+    assert_int_equal(unit.failures, 1);
+    assert_int_equal(unit.failed[0].status, VBN_ERR_PROTOCOL);
+}
+
 static void puts_and_gets_in_their_place(void **state)
 {
     (void)state;
@@ -595,6 +651,8 @@ int main(void)
         T(messages_that_have_not_arrived),
         T(nothing_where_all_has_arrived),
         T(our_request_says_what_has_come),
+        T(messages_not_as_they_were_sent),
+        T(no_message_right),
         T(puts_and_gets_in_their_place),
         T(no_put_before_what_has_arrived),
         T(a_message_held_meanwhile),

@@ -277,7 +277,7 @@ static void who_has_spoken_is_told_of(void **state)
     (void)state;
     lone_am(conn, 1, NULL, 0);
     hdr = lone_hdr(conn, VBN_WIRE_AM);
-    hdr.seq += 5;
+    hdr.ack += 5;
     lone_message(conn, &hdr, NULL);
     lone_progress(ctx);
     assert_int_equal(unit.failures, 1);
