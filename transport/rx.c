@@ -177,9 +177,12 @@ static inline bool take_message(struct vbn_conn *conn, struct vbn_rxbuf *buf, ui
         not_as_sent(conn, "sequence number out of order", hdr.seq);
         return false;
     }
-    if (vbn_unlikely(!vbn_flow_received(&conn->flow, hdr.credits) ||
-                     !vbn_endpoint_acked(ep, hdr.ack))) {
-        bad_message(ep, "credits or acknowledgement out of range");
+    if (vbn_unlikely(!vbn_flow_received(&conn->flow, hdr.credits))) {
+        not_as_sent(conn, "credits out of range", hdr.seq);
+        return false;
+    }
+    if (vbn_unlikely(!vbn_endpoint_acked(ep, hdr.ack))) {
+        bad_message(ep, "acknowledgement out of range");
         return false;
     }
     if (vbn_likely(hdr.type == VBN_WIRE_AM)) {

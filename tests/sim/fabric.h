@@ -75,6 +75,7 @@ struct fabric_config {
     uint32_t drop_ppm;      /* packet lost: the transport retries after its timeout */
     uint32_t retry_exc_ppm; /* requester gives up: IBV_WC_RETRY_EXC_ERR, message delivered or not */
     uint32_t qp_fatal_ppm;  /* QP to the error state, IBV_EVENT_QP_FATAL */
+    uint32_t unsound_ppm;   /* a message comes a second time, or an empty one behind it (rxe) */
     uint32_t ghost_ppm;     /* when a QP fails: its queued packets still arrive later */
     uint64_t ghost_delay_ns;    /* how much later, at most [100 us] */
     uint32_t partial_write_ppm; /* when a QP fails: a prefix of the next RDMA write lands */

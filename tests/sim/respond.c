@@ -110,6 +110,22 @@ static void garble(const struct sim_node *from, const struct sim_rwqe *rwqe, uin
     sim_garble(from, (uint8_t *)(uintptr_t)head->addr, len < GARBLE_BYTES ? len : GARBLE_BYTES);
 }
 
+/* Against the specification, as soft-RoCE can: the message comes once more, perhaps without its
+ * bytes.
+ */
+static void receive_again(struct sim_qp *qp, struct sim_wqe *wqe)
+{
+    struct sim_rwqe *rwqe = take_receive(qp);
+    uint32_t length = wqe->length;
+
+    sim.counters.faults++;
+    if (sim_below(2))
+        wqe->length = 0;
+    sim_sge_copy(rwqe->sge, rwqe->num_sge, wqe->sge, wqe->num_sge, wqe->length);
+    sim_push_recv(qp, rwqe, wqe, IBV_WC_SUCCESS);
+    wqe->length = length;
+}
+
 static enum sim_answer receive(struct sim_qp *qp, const struct sim_qp *requester,
                                struct sim_wqe *wqe, enum ibv_wc_status *status)
 {
@@ -143,6 +159,9 @@ static enum sim_answer receive(struct sim_qp *qp, const struct sim_qp *requester
     if (requester)
         garble(requester->node, rwqe, wqe->length);
     sim_push_recv(qp, rwqe, wqe, IBV_WC_SUCCESS);
+    if (wqe->opcode == IBV_WR_SEND && has_receive(qp) && !sim_node_is_iwarp(qp->node) &&
+        sim_chance(sim.config.unsound_ppm))
+        receive_again(qp, wqe);
     return SIM_ANSWER_ACK;
 }
 
