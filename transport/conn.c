@@ -162,6 +162,8 @@ static void act_accept(struct vbn_conn *conn)
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "cannot ready the queue pair: %s", strerror(errno));
     else if (rdma_accept(conn->id, &param))
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "rdma_accept: %s", strerror(errno));
+    else
+        conn->ep->answered = true;
 }
 
 static void act_up(struct vbn_conn *conn)

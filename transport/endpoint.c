@@ -81,7 +81,7 @@ static bool nobodys(const vbn_endpoint_t *ep)
 {
     bool over = ep->state >= VBN_EP_CLOSED;
 
-    return vbn_stranger_is(ep) ? over || !ep->session : over && ep->released;
+    return vbn_stranger_is(ep) ? over || !ep->answered : over && ep->released;
 }
 
 static bool unused(const vbn_endpoint_t *ep)

@@ -62,6 +62,7 @@ struct vbn_endpoint {
     bool claimed;    /* the caller has it, by its address or by joining */
     bool addr_known; /* addrs are from the peer's blob: we can connect */
     bool said_bye;
+    bool answered;      /* a request of the peer, which may have a session now that we never had */
     bool has_put;       /* put_seq is valid */
     bool released;      /* the caller has closed it: freed when over */
     uint32_t addr_next; /* the address to be tried next */

@@ -4,6 +4,7 @@
 
 #include "stranger.h"
 
+#include <errno.h>
 #include <malloc.h>
 
 static vbn_context_t *ctx;
@@ -160,7 +161,30 @@ static void of_one_who_leaves_half_way(void **state)
     (void)state;
     lone_progress(ctx);
     fake_event(id, RDMA_CM_EVENT_REJECTED, 28, NULL, 0);
-    nothing_stays(live);
+    lone_pass(ctx, 2 * VBN_STRANGER_MS);
+    assert_true(TAILQ_EMPTY(&ctx->conns));
+    assert_int_equal(fake_live(), live);
+    assert_non_null(vbn_endpoint_find(ctx, 7)); /* it was answered, and may ask for more */
+    crowd_asks(VBN_STRANGERS_MAX - 1);
+    asks(8); /* that is, for its place */
+    lone_pass(ctx, 10);
+    assert_null(vbn_endpoint_find(ctx, 7));
+}
+
+/* It was connected, as it sees it, and has lost that before we knew. */
+static void one_that_was_answered_may_come_again(void **state)
+{
+    struct vbn_wire_hello hello = lone_hello(ctx, 7);
+    struct rdma_cm_id *id = lone_request(ctx, &hello);
+
+    (void)state;
+    lone_progress(ctx);
+    fake_event(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, NULL, 0);
+    lone_pass(ctx, 100);
+    hello.session = 1;
+    lone_request(ctx, &hello);
+    lone_progress(ctx);
+    assert_non_null(vbn_endpoint_find(ctx, 7)->attempt);
 }
 
 static void of_one_whose_session_is_made_up(void **state)
@@ -294,6 +318,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_oldest_make_way, setup, teardown),
         cmocka_unit_test_setup_teardown(one_cannot_have_many_connections, setup, teardown),
         cmocka_unit_test_setup_teardown(of_one_who_leaves_half_way, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_that_was_answered_may_come_again, setup, teardown),
         cmocka_unit_test_setup_teardown(of_one_whose_session_is_made_up, setup, teardown),
         cmocka_unit_test_setup_teardown(of_one_who_sends_rubbish, setup, teardown),
         cmocka_unit_test_setup_teardown(of_one_who_sends_a_tagged_message_of_no_kind, setup,
