@@ -61,7 +61,8 @@ static inline void retire_slots(struct vbn_qp *q, uint32_t first, uint32_t end)
 
 /* Whose fault it was: VBN_ERR_INVALID, the request's, for the peer's device has denied it;
  * VBN_ERR_DEVICE, perhaps the request's (soft-RoCE has one status for a bad key and a link that is
- * down, and may cut a request in two: doc/behaviours.md, l); VBN_ERR_PEER_LOST, the connection's. */
+ * down, and may cut a request in two: doc/behaviours.md, l); VBN_ERR_PEER_LOST, the connection's.
+ */
 static int status_of(enum ibv_wc_status status)
 {
     switch (status) {
