@@ -146,9 +146,9 @@ static vbn_endpoint_t *asked_for(vbn_context_t *ctx, const struct vbn_wire_hello
 {
     vbn_endpoint_t *ep = vbn_endpoint_find(ctx, hello->src_uid);
 
+    /* With a session behind it, the peer has missed our farewell. */
     if (!ep && (ctx->closing || hello->session)) {
-        *reason =
-            VBN_REASON_CLOSED; /* with a session behind it, the peer has missed our farewell */
+        *reason = VBN_REASON_CLOSED;
         return NULL;
     }
     if (!ep)

@@ -22,7 +22,6 @@
 #include <string.h>
 
 #define RESOLVE_MS 2000u
-#define MS_NS      1000000u
 #define LEAVE_NS   1000000000u /* how long a disconnect may take on each side */
 #define PART_NS    50000000u   /* from a failure until the peer is told by a disconnect */
 
@@ -126,7 +125,7 @@ static void limit_attempt(struct vbn_conn *conn)
 
     conn->asked = true;
     if (ms)
-        set_deadline(conn, ms * MS_NS);
+        set_deadline(conn, ms * VBN_MS_NS);
 }
 
 static void act_connect(struct vbn_conn *conn)
@@ -178,7 +177,7 @@ static void act_up(struct vbn_conn *conn)
     conn->cause[0] = '\0';
     vbn_timer_stop(&conn->ctx->timers, &conn->timer);
     if (!conn->peer_ready)
-        set_deadline(conn, conn->ctx->opts.connect_timeout_ms * MS_NS);
+        set_deadline(conn, conn->ctx->opts.connect_timeout_ms * VBN_MS_NS);
     vbn_endpoint_up(conn->ep, conn);
 }
 

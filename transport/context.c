@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MS_NS 1000000u
-
 /* --- opening
  * -------------------------------------------------------------------------------------------- */
 
@@ -349,7 +347,7 @@ static void abandon(vbn_context_t *ctx)
 
 int vbn_close(vbn_context_t *ctx)
 {
-    uint64_t deadline = vbn_now_ns(ctx) + ctx->opts.close_timeout_ms * MS_NS;
+    uint64_t deadline = vbn_now_ns(ctx) + ctx->opts.close_timeout_ms * VBN_MS_NS;
     vbn_endpoint_t *ep, *next;
     size_t left;
 

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MS_NS          1000000u
 #define BACKOFF_MS     20u /* before the second attempt; doubles */
 #define BACKOFF_MAX_MS 2000u
 #define CROSSED_MS     2000u /* how long the peer's own request may take to come */
@@ -89,10 +88,10 @@ static bool unused(const vbn_endpoint_t *ep)
     return nobodys(ep) && !ep->conn_count && !ep->msgs_out && !ep->rmas_out;
 }
 
-/* Whom the caller is told of when it fails. */
-static bool is_callers(const vbn_endpoint_t *ep)
+/* The caller is told when it fails. */
+static bool is_told_of(const vbn_endpoint_t *ep)
 {
-    return !ep->released && !vbn_stranger_is(ep);
+    return ep->ctx->opts.endpoint_error && !ep->released && !vbn_stranger_is(ep);
 }
 
 /* --- connecting
@@ -148,7 +147,7 @@ void vbn_endpoint_want_conn(vbn_endpoint_t *ep)
         return;
     }
     if (!ep->connect_by_ns)
-        ep->connect_by_ns = vbn_now_ns(ctx) + ctx->opts.connect_timeout_ms * MS_NS;
+        ep->connect_by_ns = vbn_now_ns(ctx) + ctx->opts.connect_timeout_ms * VBN_MS_NS;
     conn->dst = dst;
     ep->attempt = conn;
     vbn_conn_event(conn, VBN_EV_CONNECT);
@@ -172,8 +171,8 @@ void vbn_endpoint_wait(vbn_endpoint_t *ep, uint64_t ms, uint64_t latest_ns,
                        void (*over)(struct vbn_timer *))
 {
     vbn_context_t *ctx = ep->ctx;
-    uint64_t jitter = vbn_random_below(ctx, ms * MS_NS / 2 + 1);
-    uint64_t at_ns = vbn_now_ns(ctx) + ms * MS_NS + jitter;
+    uint64_t jitter = vbn_random_below(ctx, ms * VBN_MS_NS / 2 + 1);
+    uint64_t at_ns = vbn_now_ns(ctx) + ms * VBN_MS_NS + jitter;
 
     vbn_timer_start(&ctx->timers, &ep->timer, vbn_min(at_ns, latest_ns), over);
 }
@@ -294,7 +293,7 @@ static void end(vbn_endpoint_t *ep, enum vbn_ep_state state, int status)
 
 void vbn_endpoint_fail(vbn_endpoint_t *ep, int status, const char *fmt, ...)
 {
-    bool told = ep->ctx->opts.endpoint_error && !ep->released;
+    bool quiet = is_told_of(ep) || vbn_stranger_is(ep);
     va_list ap;
 
     if (ep->state >= VBN_EP_CLOSED)
@@ -302,7 +301,7 @@ void vbn_endpoint_fail(vbn_endpoint_t *ep, int status, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(ep->reason, sizeof(ep->reason), fmt, ap);
     va_end(ap);
-    vbn_log(ep->ctx, told || vbn_stranger_is(ep) ? VBN_LOG_INFO : VBN_LOG_ERROR, "%s", ep->reason);
+    vbn_log(ep->ctx, quiet ? VBN_LOG_INFO : VBN_LOG_ERROR, "%s", ep->reason);
     TAILQ_INSERT_TAIL(&ep->ctx->failed, ep, failed_entry);
     end(ep, VBN_EP_LOST, status);
 }
@@ -379,7 +378,7 @@ int vbn_endpoint_deliver_failed(vbn_context_t *ctx)
     while ((ep = TAILQ_FIRST(&ctx->failed))) {
         TAILQ_REMOVE(&ctx->failed, ep, failed_entry);
         n++;
-        if (ctx->opts.endpoint_error && is_callers(ep)) {
+        if (is_told_of(ep)) {
             vbn_unlock(ctx);
             ctx->opts.endpoint_error(ctx->opts.callback_arg, ep, ep->status, ep->reason);
             vbn_lock(ctx);

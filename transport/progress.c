@@ -53,7 +53,7 @@ static bool nobody_tells(const struct vbn_conn *conn)
 static void look_for_silence(struct vbn_conn *conn, uint64_t now)
 {
     struct vbn_qp *q = &conn->q;
-    uint64_t limit_ns = conn->ctx->opts.recovery_timeout_ms * 1000000u;
+    uint64_t limit_ns = conn->ctx->opts.recovery_timeout_ms * VBN_MS_NS;
     uint64_t back_ns = conn->ctx->link_back_ns;
 
     if (q->tail != q->quiet_tail || q->quiet_head == q->tail) {
@@ -65,7 +65,7 @@ static void look_for_silence(struct vbn_conn *conn, uint64_t now)
                 (q->quiet_ns < back_ns && now - back_ns >= LINK_GRACE_NS))) {
         conn->silent_ns = now - q->quiet_ns;
         vbn_conn_fail(conn, VBN_EV_QP_ERROR, "the peer's device has not answered for %llu ms",
-                      (unsigned long long)conn->silent_ns / 1000000u);
+                      (unsigned long long)conn->silent_ns / VBN_MS_NS);
     }
 }
 

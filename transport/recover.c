@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MS_NS          1000000u
 #define PAUSE_MIN_MS   5u
 #define PAUSE_MAX_MS   2000u
 #define CROSSED_MS     100u /* how long the peer's own request may take to come */
@@ -18,7 +17,7 @@
 
 static uint64_t outage_ms(const vbn_endpoint_t *ep)
 {
-    return (vbn_now_ns(ep->ctx) - ep->recovery.since_ns) / MS_NS;
+    return (vbn_now_ns(ep->ctx) - ep->recovery.since_ns) / VBN_MS_NS;
 }
 
 /* What changes when anything has got through. */
@@ -61,7 +60,7 @@ bool vbn_recover_begin(vbn_endpoint_t *ep, struct vbn_conn *conn)
 {
     struct vbn_recovery *r = &ep->recovery;
     vbn_context_t *ctx = ep->ctx;
-    uint64_t now = vbn_now_ns(ctx), limit_ns = ctx->opts.recovery_timeout_ms * MS_NS;
+    uint64_t now = vbn_now_ns(ctx), limit_ns = ctx->opts.recovery_timeout_ms * VBN_MS_NS;
     uint32_t mark = progress_mark(ep);
 
     if (!limit_ns || ctx->faulted || !can_meet_again(ep, conn))

@@ -81,7 +81,7 @@ void vbn_rx_malformed(vbn_endpoint_t *ep)
 
 /*
  * A reliable connection brings each message once, in order and whole. Soft-RoCE has brought one
- * twice, and can bring one without its bytes (doc/behaviours.md, k): another connection goes on
+ * twice, and can bring one without its bytes (doc/behaviours.md, l): another connection goes on
  * with the right one. Who does not even begin a connection rightly is no peer of ours.
  */
 VBN_COLD static void not_as_sent(struct vbn_conn *conn, const char *what, uint32_t number)

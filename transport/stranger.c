@@ -2,8 +2,6 @@
 #include "stranger.h"
 #include "context.h"
 
-#define MS_NS 1000000u
-
 void vbn_stranger_remove(vbn_endpoint_t *ep)
 {
     if (!ep->met_ns)
@@ -23,7 +21,7 @@ static bool make_room(vbn_context_t *ctx)
         next = TAILQ_NEXT(ep, stranger_entry);
         if (!vbn_stranger_is(ep))
             vbn_stranger_remove(ep);
-        else if (ep->state < VBN_EP_CLOSED && now - ep->met_ns >= VBN_STRANGER_MS * MS_NS)
+        else if (ep->state < VBN_EP_CLOSED && now - ep->met_ns >= VBN_STRANGER_MS * VBN_MS_NS)
             vbn_endpoint_abandon(ep); /* its place is free when its connection has ended */
     }
     return ctx->stranger_count < VBN_STRANGERS_MAX;

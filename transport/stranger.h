@@ -23,7 +23,7 @@ static inline bool vbn_stranger_is(const vbn_endpoint_t *ep)
 /* A new endpoint for UID, who is a stranger. NULL: no room now, or no memory. */
 vbn_endpoint_t *vbn_stranger_add(vbn_context_t *ctx, uint64_t uid);
 
-/* EP, whose session has begun by a stranger's request, is about to be freed. */
+/* EP is none of them any more, if it ever was. */
 void vbn_stranger_remove(vbn_endpoint_t *ep);
 
 /* True where EP, a peer like any other or a stranger, may have one connection more. */

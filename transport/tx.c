@@ -52,6 +52,22 @@ static inline bool can_post(const vbn_endpoint_t *ep, int kind)
     return kind != VBN_TX_AM || vbn_flow_may_send(&conn->flow);
 }
 
+/* Sends HDR, which goes to the front of OBJ's buffer, and the bytes that lie behind it there. WR as
+ * for vbn_conn_post(). */
+static inline bool post_buffer(struct vbn_conn *conn, const struct vbn_pool_obj *obj,
+                               const struct vbn_wire_hdr *hdr, bool signaled, struct vbn_wr *wr)
+{
+    struct vbn_qp *q = &conn->q;
+    uint32_t bytes = (uint32_t)sizeof(*hdr) + hdr->len;
+    bool inlined = bytes <= conn->ctx->device.max_inline;
+
+    conn->told_next = hdr->ack;
+    vbn_wire_hdr_write(obj->buf, hdr);
+    q->sge = (struct ibv_sge){.addr = (uintptr_t)obj->buf, .length = bytes, .lkey = obj->lkey};
+    q->send.send_flags = (inlined ? IBV_SEND_INLINE : 0u) | (signaled ? IBV_SEND_SIGNALED : 0u);
+    return vbn_conn_post(conn, &q->send, wr);
+}
+
 /* The send queue has MSG until its completion, or with LAZY a later one's. */
 static inline void hold(struct vbn_msg *msg, bool lazy)
 {
@@ -69,11 +85,9 @@ static void post_msg(struct vbn_conn *conn, struct vbn_msg *msg)
 {
     vbn_context_t *ctx = conn->ctx;
     vbn_endpoint_t *ep = conn->ep;
-    struct vbn_qp *q = &conn->q;
-    uint32_t bytes = (uint32_t)sizeof(struct vbn_wire_hdr) + msg->len;
-    bool inlined = bytes <= ctx->device.max_inline;
-    bool signaled =
-        q->unsignaled + 1 >= ctx->opts.signal_period || (!inlined && ctx->lazy >= ctx->lazy_max);
+    bool inlined = sizeof(struct vbn_wire_hdr) + msg->len <= ctx->device.max_inline;
+    bool signaled = conn->q.unsignaled + 1 >= ctx->opts.signal_period ||
+                    (!inlined && ctx->lazy >= ctx->lazy_max);
     bool held = signaled || !inlined;
     struct vbn_wire_hdr hdr = {
         .type = msg->type,
@@ -88,14 +102,10 @@ static void post_msg(struct vbn_conn *conn, struct vbn_msg *msg)
     STAILQ_INSERT_TAIL(&ep->unacked, &msg->tx, entry);
     ctx->counters.tx_msgs++;
     ctx->counters.tx_bytes += msg->len;
-    conn->told_next = hdr.ack;
-    vbn_wire_hdr_write(msg->tx.obj.buf, &hdr);
     if (held)
         hold(msg, !signaled);
-    q->sge = (struct ibv_sge){
-        .addr = (uintptr_t)msg->tx.obj.buf, .length = bytes, .lkey = msg->tx.obj.lkey};
-    q->send.send_flags = (inlined ? IBV_SEND_INLINE : 0u) | (signaled ? IBV_SEND_SIGNALED : 0u);
-    if (vbn_unlikely(!vbn_conn_post(conn, &q->send, held ? &msg->tx.wr : NULL)) && held)
+    if (vbn_unlikely(!post_buffer(conn, &msg->tx.obj, &hdr, signaled, held ? &msg->tx.wr : NULL)) &&
+        held)
         msg_retired(&msg->tx.wr, VBN_ERR_PEER_LOST);
 }
 
@@ -320,21 +330,14 @@ static void ctl_retired(struct vbn_wr *wr, int status)
 bool vbn_tx_control(struct vbn_conn *conn, uint8_t wire_type)
 {
     struct vbn_ctl *ctl = conn->ctl;
-    struct vbn_qp *q = &conn->q;
     struct vbn_wire_hdr hdr = {
         .type = wire_type, .seq = conn->ep->tx_next, .ack = conn->ep->rx_next};
 
     if (ctl->busy || conn->state != VBN_CONN_ESTABLISHED || !conn->peer_ready ||
-        !vbn_flow_may_ack(&conn->flow) || !vbn_qp_has_room(q))
+        !vbn_flow_may_ack(&conn->flow) || !vbn_qp_has_room(&conn->q))
         return false;
     hdr.credits = vbn_flow_sent(&conn->flow);
-    conn->told_next = hdr.ack;
-    vbn_wire_hdr_write(ctl->obj.buf, &hdr);
-    q->sge = (struct ibv_sge){
-        .addr = (uintptr_t)ctl->obj.buf, .length = sizeof(hdr), .lkey = ctl->obj.lkey};
-    q->send.send_flags =
-        IBV_SEND_SIGNALED | (conn->ctx->device.max_inline >= sizeof(hdr) ? IBV_SEND_INLINE : 0u);
-    ctl->busy = vbn_conn_post(conn, &q->send, &ctl->wr);
+    ctl->busy = post_buffer(conn, &ctl->obj, &hdr, true, &ctl->wr);
     conn->ctx->counters.acks_sent++;
     return true;
 }

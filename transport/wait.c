@@ -14,8 +14,6 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define MS_NS 1000000u
-
 static int watch(int epoll_fd, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
@@ -97,7 +95,7 @@ static void look_at_all(vbn_context_t *ctx)
 /* Whole milliseconds, rounded up, for poll(2). */
 static int poll_ms(uint64_t ns)
 {
-    return ns == UINT64_MAX ? -1 : (int)vbn_min(ns / MS_NS + 1, INT32_MAX);
+    return ns == UINT64_MAX ? -1 : (int)vbn_min(ns / VBN_MS_NS + 1, INT32_MAX);
 }
 
 /* As vbn_arm(); *DONE is what the last look found to do. */
@@ -174,7 +172,7 @@ static int doze(vbn_context_t *ctx, uint64_t sleep_ns)
 int vbn_wait(vbn_context_t *ctx, int timeout_ms)
 {
     uint64_t start = vbn_now_ns(ctx), now = start;
-    uint64_t limit = timeout_ms < 0 ? UINT64_MAX : (uint64_t)timeout_ms * MS_NS;
+    uint64_t limit = timeout_ms < 0 ? UINT64_MAX : (uint64_t)timeout_ms * VBN_MS_NS;
     int n = vbn_progress(ctx);
 
     while (n == 0 && now - start < limit) {

@@ -200,19 +200,26 @@ static void of_one_whose_session_is_made_up(void **state)
     nothing_stays(live);
 }
 
+/* Then it leaves. */
+static void rubbish_comes(struct vbn_conn *conn, const struct vbn_wire_hdr *hdr)
+{
+    struct rdma_cm_id *id = conn->id;
+
+    lone_message(conn, hdr, NULL);
+    assert_int_equal(ctx->counters.bad_messages, 1);
+    fake_event(id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL, 0);
+}
+
 static void of_one_who_sends_rubbish(void **state)
 {
     int live = fake_live();
     struct vbn_conn *conn = lone_accept(ctx, 7);
-    struct rdma_cm_id *id = conn->id;
     struct vbn_wire_hdr hdr = lone_hdr(conn, VBN_WIRE_ACK);
 
     (void)state;
     lone_message(conn, &hdr, NULL); /* right, but says nothing */
     hdr.ack += 5;
-    lone_message(conn, &hdr, NULL);
-    assert_int_equal(ctx->counters.bad_messages, 1);
-    fake_event(id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL, 0);
+    rubbish_comes(conn, &hdr);
     nothing_stays(live);
 }
 
@@ -221,14 +228,11 @@ static void of_one_who_sends_a_tagged_message_of_no_kind(void **state)
 {
     int live = fake_live();
     struct vbn_conn *conn = lone_accept(ctx, 7);
-    struct rdma_cm_id *id = conn->id;
     struct vbn_wire_hdr hdr = lone_hdr(conn, VBN_WIRE_TAG);
 
     (void)state;
     hdr.id = VBN_TAG_AGAIN + 1;
-    lone_message(conn, &hdr, NULL);
-    assert_int_equal(ctx->counters.bad_messages, 1);
-    fake_event(id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL, 0);
+    rubbish_comes(conn, &hdr);
     nothing_stays(live);
 }
 
