@@ -46,6 +46,36 @@ make_mpirun() {
     mpirun+=(${mpirun_args[@]+"${mpirun_args[@]}"})
 }
 
+# --- a job in the background, of the process `job`, which mpi_suite's `--while
+# $work/go_on` makes last until end_job
+
+# alive SECONDS: the job still is, after so long at most.
+alive() {
+    local until_s=$((SECONDS + $1))
+    while kill -0 "$job" 2>/dev/null; do
+        ((SECONDS < until_s)) || return 0
+        sleep 0.5
+    done
+    return 1
+}
+
+# Sets `status`: 124 where the job did not end in time.
+end_job() {
+    local late=no
+    rm -f "$work/go_on"
+    if alive "$timeout_s"; then
+        late=yes
+        kill "$job"
+        alive 10 && kill -KILL "$job"
+    fi
+    wait "$job"
+    status=$?
+    [[ $late == no ]] || status=124
+    job=''
+}
+
+# --- verdicts
+
 # pass NAME NOTE / fail NAME REASON: one line each, counted.
 pass() {
     printf 'PASS %s (%s)\n' "$1" "$2"
