@@ -231,8 +231,10 @@ static void port_may_differ(vbn_context_t *ctx, enum ibv_event_type type)
 
     if (back || type == IBV_EVENT_PORT_ERR)
         vbn_device_look_at_link(ctx);
-    if (back)
-        vbn_recover_hurry(ctx);
+    if (!back)
+        return;
+    ctx->port_changed_ns = ctx->next_probe_ns = vbn_now_ns(ctx);
+    vbn_recover_hurry(ctx);
 }
 
 static void take_async_event(vbn_context_t *ctx, const struct ibv_async_event *event)

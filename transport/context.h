@@ -45,7 +45,7 @@ struct vbn_context {
     bool slow_work;      /* something waits for the slow side: look now */
     uint32_t connecting; /* connections on their way */
     uint64_t next_events_ns, next_acks_ns, next_probe_ns;
-    uint64_t link_back_ns; /* when the link came back last; 0: it was never away */
+    uint64_t port_changed_ns; /* when its link came, or its addresses changed, last; 0: never */
 
     uint64_t uid;
     vbn_endpoint_t *endpoints; /* hash by uid */

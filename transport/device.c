@@ -339,8 +339,6 @@ void vbn_device_look_at_link(vbn_context_t *ctx)
 
     if (dev->iwarp || ctx->faulted || ibv_query_port(dev->verbs, dev->port, &port))
         return;
-    if (!dev->link_up && port.state == IBV_PORT_ACTIVE)
-        ctx->link_back_ns = ctx->next_probe_ns = vbn_now_ns(ctx);
     dev->link_up = port.state == IBV_PORT_ACTIVE;
     ctx->slow_work |= dev->link_up; /* connections may have waited to be freed */
 }

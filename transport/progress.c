@@ -9,7 +9,7 @@
 #define POLLS_PER_LOOK  64u         /* calls between two looks at the clock */
 #define EVENTS_EVERY_NS 1000000u    /* between two looks at the event channels, when all is quiet */
 #define PROBE_EVERY_NS  1000000000u /* between two questions whether a peer that is silent lives */
-#define LINK_GRACE_NS   500000000u  /* after the link's return, for what was under way */
+#define LINK_GRACE_NS   150000000u  /* after the link's return, for what was under way */
 
 /* An acknowledgement alone is not worth another: only active messages count. */
 static bool untold(const struct vbn_conn *conn)
@@ -48,13 +48,13 @@ static bool nobody_tells(const struct vbn_conn *conn)
 /*
  * Notes whether the device has completed anything since the last look, of what was under way then.
  * Some repeat a request for ever to a peer that has vanished, and some never again once the link
- * was down (doc/behaviours.md, h and j).
+ * or an address was away (doc/behaviours.md, h and j).
  */
 static void look_for_silence(struct vbn_conn *conn, uint64_t now)
 {
     struct vbn_qp *q = &conn->q;
     uint64_t limit_ns = conn->ctx->opts.recovery_timeout_ms * VBN_MS_NS;
-    uint64_t back_ns = conn->ctx->link_back_ns;
+    uint64_t changed_ns = conn->ctx->port_changed_ns;
 
     if (q->tail != q->quiet_tail || q->quiet_head == q->tail) {
         q->quiet_tail = q->tail;
@@ -62,7 +62,7 @@ static void look_for_silence(struct vbn_conn *conn, uint64_t now)
         q->quiet_ns = now;
     } else if (limit_ns && conn->id && /* two halves cannot be joined again: they may wait */
                (now - q->quiet_ns >= limit_ns ||
-                (q->quiet_ns < back_ns && now - back_ns >= LINK_GRACE_NS))) {
+                (q->quiet_ns < changed_ns && now - changed_ns >= LINK_GRACE_NS))) {
         conn->silent_ns = now - q->quiet_ns;
         vbn_conn_fail(conn, VBN_EV_QP_ERROR, "the peer's device has not answered for %llu ms",
                       (unsigned long long)conn->silent_ns / VBN_MS_NS);
@@ -108,7 +108,7 @@ VBN_COLD static int look_around(vbn_context_t *ctx)
     }
     if (now >= ctx->next_probe_ns && !ctx->device.iwarp) {
         ctx->next_probe_ns =
-            now + (now - ctx->link_back_ns < LINK_GRACE_NS ? LINK_GRACE_NS : PROBE_EVERY_NS);
+            now + (now - ctx->port_changed_ns < LINK_GRACE_NS ? LINK_GRACE_NS : PROBE_EVERY_NS);
         probe_peers(ctx, now);
     }
     n += vbn_timers_run(&ctx->timers, now);

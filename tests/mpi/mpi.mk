@@ -30,6 +30,12 @@ tests_mpi_mpi_suite_SOURCES = \
 tests_mpi_mpi_suite_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 tests_mpi_mpi_suite_LDADD = $(MPI_LIBS)
 
+# Preloaded. -rpath makes libtool build a shared object that is not installed.
+check_LTLIBRARIES += tests/mpi/break_qps.la
+tests_mpi_break_qps_la_SOURCES = tests/mpi/break_qps.c
+tests_mpi_break_qps_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+tests_mpi_break_qps_la_LIBADD = $(DL_LIBS) -lpthread
+
 EXTRA_DIST += \
 	tests/mpi/common.sh \
 	tests/mpi/on-nodes \

@@ -619,6 +619,18 @@ static void stuck_since_the_link_was_away(void **state)
     assert_contains(ep->recovery.cause, "has not answered");
 }
 
+static void stuck_since_an_address_was_away(void **state)
+{
+    (void)state;
+    lone_pass(ctx, 1100);
+    send_byte('a');
+    lone_pass(ctx, 1100);
+    fake_async(ctx->device.verbs, IBV_EVENT_GID_CHANGE, NULL);
+    lone_pass(ctx, 1100);
+    assert_null(ep->conn);
+    assert_contains(ep->recovery.cause, "has not answered");
+}
+
 static void well_since_the_link_is_back(void **state)
 {
     (void)state;
@@ -676,6 +688,7 @@ int main(void)
         T(nothing_is_said_without_a_link),
         T(the_link_is_back),
         T(stuck_since_the_link_was_away),
+        T(stuck_since_an_address_was_away),
         T(well_since_the_link_is_back),
         T(a_peer_that_does_not_part),
     };

@@ -13,7 +13,7 @@
 
 const char *const perf_test_names[PERF_TESTS] = {"latency", "bandwidth", "rate", "put", "get"};
 
-enum { OPT_CSV = 1000, OPT_REGISTERED, OPT_UNREGISTERED };
+enum { OPT_CSV = 1000, OPT_REGISTERED, OPT_UNREGISTERED, OPT_WAIT };
 
 static const struct argp_option option_list[] = {
     {"test", 't', "LIST", 0,
@@ -28,6 +28,8 @@ static const struct argp_option option_list[] = {
     {"window", 'w', "N", 0, "messages or operations at once, for bandwidth (default: 64)", 0},
     {"registered", OPT_REGISTERED, NULL, 0, "messages from and to registered memory (default)", 0},
     {"unregistered", OPT_UNREGISTERED, NULL, 0, "messages from and to memory as it comes", 0},
+    {"wait", OPT_WAIT, NULL, 0, "wait for the transport, asleep if it so decides, instead of polling",
+     0},
     {"csv", OPT_CSV, "FILE", 0, "write the figures there, too", 0},
     {0}};
 
@@ -121,6 +123,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case OPT_REGISTERED:
     case OPT_UNREGISTERED:
         opts->registered = key == OPT_REGISTERED;
+        return 0;
+    case OPT_WAIT:
+        opts->wait = true;
         return 0;
     case OPT_CSV:
         opts->csv = arg;

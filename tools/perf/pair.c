@@ -23,12 +23,10 @@ struct card {
 /* --- operations --------------------------------------------------------------------------------
  */
 
-int perf_finish(struct perf_pair *p, int started, struct vbn_op *op)
+static void poll_until_over(struct perf_pair *p, const struct vbn_op *op)
 {
     unsigned fruitless = 0;
 
-    if (started < 0)
-        return started;
     while (op->status == VBN_PENDING) {
         if (p->job->tr->progress(p->job->port) > 0)
             fruitless = 0;
@@ -37,6 +35,22 @@ int perf_finish(struct perf_pair *p, int started, struct vbn_op *op)
             sched_yield();
         }
     }
+}
+
+static void wait_until_over(struct perf_pair *p, const struct vbn_op *op)
+{
+    while (op->status == VBN_PENDING)
+        p->job->tr->wait(p->job->port, -1);
+}
+
+int perf_finish(struct perf_pair *p, int started, struct vbn_op *op)
+{
+    if (started < 0)
+        return started;
+    if (p->opts->wait)
+        wait_until_over(p, op);
+    else
+        poll_until_over(p, op);
     return op->status;
 }
 

@@ -19,6 +19,7 @@ struct perf_options {
     const char *csv;
     unsigned window;
     bool registered;
+    bool wait; /* in the transport's wait, which may sleep, instead of polling */
 };
 
 extern const char *const perf_test_names[PERF_TESTS];

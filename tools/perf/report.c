@@ -17,9 +17,9 @@ static void print_head(const struct vbn_job *job, const struct perf_options *opt
     struct vbn_port_attr attr = {.size = sizeof(attr)};
 
     job->tr->attr(job->port, &attr);
-    printf("transport %s, device %s, %u ranks, %s memory, window %u, %g s a figure\n",
+    printf("transport %s, device %s, %u ranks, %s memory, window %u, %s, %g s a figure\n",
            job->tr->name, attr.device, job->ranks, opts->registered ? "registered" : "unregistered",
-           opts->window, opts->seconds);
+           opts->window, opts->wait ? "waiting" : "polling", opts->seconds);
     printf("%-10s %9s %11s %11s %11s %12s\n", "test", "bytes", "us", "us p99", "MB/s", "msgs/s");
     fflush(stdout);
 }
