@@ -237,10 +237,22 @@ static void act_drain(struct vbn_conn *conn)
     set_deadline(conn, LEAVE_NS);
 }
 
-/* The connection manager's messages wait for the link (vbn_device_look_at_link()). */
+/*
+ * Whether the connection manager can send anything for CONN. What cannot leave may be the last that
+ * a device takes of it (doc/behaviours.md, i): so it waits for the link and its address.
+ */
+static bool may_speak(const struct vbn_conn *conn)
+{
+    const struct vbn_device *device = &conn->ctx->device;
+
+    if (conn->ctx->faulted)
+        return true; /* nothing is sent any more */
+    return device->link_up && (device->iwarp || vbn_netif_has(rdma_get_local_addr(conn->id)));
+}
+
 static void part(struct vbn_conn *conn)
 {
-    if (!conn->id || conn->parted || !conn->ctx->device.link_up)
+    if (!conn->id || conn->parted || !may_speak(conn))
         return;
     conn->parted = true;
     rdma_disconnect(conn->id);
@@ -573,7 +585,7 @@ static void conn_free(struct vbn_conn *conn)
 /* Destroying an id that has asked or answered may send a message, too. */
 static bool may_free(const struct vbn_conn *conn)
 {
-    return !conn->id || !conn->asked || conn->ctx->device.link_up;
+    return !conn->id || !conn->asked || may_speak(conn);
 }
 
 int vbn_conn_reap(vbn_context_t *ctx)

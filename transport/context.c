@@ -209,7 +209,6 @@ void vbn_context_fault(vbn_context_t *ctx, const char *what)
     vbn_endpoint_t *ep, *next;
 
     ctx->faulted = true;
-    ctx->device.link_up = true; /* nothing is sent any more that would have to wait for it */
     TAILQ_FOREACH(conn, &ctx->conns, entry)
     {
         if (conn->state != VBN_CONN_NEW)
@@ -333,7 +332,7 @@ static void abandon(vbn_context_t *ctx)
         if (ep->state < VBN_EP_CLOSED)
             vbn_endpoint_abandon(ep);
     }
-    ctx->faulted = ctx->device.link_up = true; /* there is no time to wait for anything */
+    ctx->faulted = true; /* there is no time to wait for anything */
     TAILQ_FOREACH(conn, &ctx->conns, entry)
     {
         vbn_conn_event(conn, VBN_EV_TIMEOUT);

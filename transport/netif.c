@@ -45,8 +45,7 @@ static bool take(struct rdma_event_channel *channel, const struct ifaddrs *ifa,
                  struct vbn_netif *netif)
 {
     memset(netif, 0, sizeof(*netif));
-    memcpy(&netif->addr, ifa->ifa_addr,
-           ifa->ifa_addr->sa_family == AF_INET ? sizeof(netif->addr.in) : sizeof(netif->addr.in6));
+    vbn_sockaddr_set(&netif->addr, ifa->ifa_addr);
     snprintf(netif->ifname, sizeof(netif->ifname), "%s", ifa->ifa_name);
     return find_device(channel, netif);
 }
@@ -74,6 +73,28 @@ int vbn_netif_list(struct rdma_event_channel *channel, struct vbn_netif **list)
     freeifaddrs(all);
     *list = out;
     return n;
+}
+
+static bool is_at(const struct ifaddrs *ifa, const union vbn_sockaddr *addr)
+{
+    union vbn_sockaddr its;
+
+    vbn_sockaddr_set(&its, ifa->ifa_addr);
+    return vbn_netif_same_ip(&its, addr);
+}
+
+bool vbn_netif_has(const struct sockaddr *addr)
+{
+    union vbn_sockaddr wanted;
+    struct ifaddrs *all, *ifa;
+
+    vbn_sockaddr_set(&wanted, addr);
+    if (wanted.sa.sa_family == AF_UNSPEC || getifaddrs(&all))
+        return true;
+    for (ifa = all; ifa && !(usable(ifa) && is_at(ifa, &wanted)); ifa = ifa->ifa_next)
+        continue;
+    freeifaddrs(all);
+    return ifa;
 }
 
 const char *vbn_netif_text(const union vbn_sockaddr *addr, char *buf, size_t len)
@@ -120,6 +141,15 @@ void vbn_netif_of_port(const char *device, unsigned port, char *names, size_t le
     }
     if (dir)
         closedir(dir);
+}
+
+void vbn_sockaddr_set(union vbn_sockaddr *to, const struct sockaddr *from)
+{
+    memset(to, 0, sizeof(*to));
+    if (from->sa_family == AF_INET)
+        memcpy(&to->in, from, sizeof(to->in));
+    else if (from->sa_family == AF_INET6)
+        memcpy(&to->in6, from, sizeof(to->in6));
 }
 
 bool vbn_netif_same_ip(const union vbn_sockaddr *a, const union vbn_sockaddr *b)

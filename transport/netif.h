@@ -41,6 +41,12 @@ static inline socklen_t vbn_sockaddr_len(const union vbn_sockaddr *addr)
     return addr->sa.sa_family == AF_INET6 ? sizeof(addr->in6) : sizeof(addr->in);
 }
 
+/* Whether this host still has ADDR, on a netdev that is up; true where that cannot be told. */
+bool vbn_netif_has(const struct sockaddr *addr);
+
+/* The IP address FROM; of another family than these it is without one. */
+void vbn_sockaddr_set(union vbn_sockaddr *to, const struct sockaddr *from);
+
 /* Whether A and B are the same IP address, whatever their ports. */
 bool vbn_netif_same_ip(const union vbn_sockaddr *a, const union vbn_sockaddr *b);
 

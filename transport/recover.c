@@ -101,14 +101,10 @@ static bool at_its_place(const struct vbn_recovery *r, const struct vbn_conn *co
 
 static void remember_place(struct vbn_recovery *r, struct vbn_conn *conn)
 {
-    const struct sockaddr *sa = conn->id ? rdma_get_peer_addr(conn->id) : NULL;
-
     if (conn->active)
         r->place = conn->dst;
-    else if (sa && sa->sa_family == AF_INET)
-        memcpy(&r->place.in, sa, sizeof(r->place.in));
-    else if (sa && sa->sa_family == AF_INET6)
-        memcpy(&r->place.in6, sa, sizeof(r->place.in6));
+    else if (conn->id)
+        vbn_sockaddr_set(&r->place, rdma_get_peer_addr(conn->id));
 }
 
 void vbn_recover_attempt_failed(vbn_endpoint_t *ep, struct vbn_conn *conn)

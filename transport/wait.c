@@ -171,15 +171,20 @@ static int doze(vbn_context_t *ctx, uint64_t sleep_ns)
 
 int vbn_wait(vbn_context_t *ctx, int timeout_ms)
 {
-    uint64_t start = vbn_now_ns(ctx), now = start;
     uint64_t limit = timeout_ms < 0 ? UINT64_MAX : (uint64_t)timeout_ms * VBN_MS_NS;
+    uint64_t start, waited = 0;
     int n = vbn_progress(ctx);
 
-    while (n == 0 && now - start < limit) {
-        if (now - start >= ctx->opts.wait_spin_us * 1000u)
-            n = doze(ctx, limit == UINT64_MAX ? limit : limit - (now - start));
+    if (n || !limit)
+        return n;
+    start = vbn_now_ns(ctx);
+    while (waited < limit) {
+        if (waited >= ctx->opts.wait_spin_us * 1000u)
+            n = doze(ctx, limit == UINT64_MAX ? limit : limit - waited);
         n += vbn_progress(ctx);
-        now = vbn_now_ns(ctx);
+        if (n)
+            break;
+        waited = vbn_now_ns(ctx) - start;
     }
     return n;
 }

@@ -4,6 +4,7 @@
 #include "fabric.h"
 
 #include <errno.h>
+#include <ifaddrs.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 
@@ -327,4 +328,24 @@ int __wrap_rdma_ack_cm_event(struct rdma_cm_event *event)
 {
     enter();
     return left(__real_rdma_ack_cm_event(event));
+}
+
+/* --- the host ---------------------------------------------------------------------------------- */
+
+int __real_getifaddrs(struct ifaddrs **list);
+int __wrap_getifaddrs(struct ifaddrs **list);
+void __real_freeifaddrs(struct ifaddrs *list);
+void __wrap_freeifaddrs(struct ifaddrs *list);
+
+int __wrap_getifaddrs(struct ifaddrs **list)
+{
+    enter();
+    return left(__real_getifaddrs(list));
+}
+
+void __wrap_freeifaddrs(struct ifaddrs *list)
+{
+    enter();
+    __real_freeifaddrs(list);
+    leave();
 }

@@ -43,7 +43,8 @@ GUARD_WRAP = -Wl,--wrap=ibv_create_cq,--wrap=ibv_create_qp,--wrap=ibv_destroy_qp
 	-Wl,--wrap=rdma_create_id,--wrap=rdma_destroy_id,--wrap=rdma_resolve_addr \
 	-Wl,--wrap=rdma_resolve_route,--wrap=rdma_init_qp_attr,--wrap=rdma_connect \
 	-Wl,--wrap=rdma_accept,--wrap=rdma_establish,--wrap=rdma_reject,--wrap=rdma_disconnect \
-	-Wl,--wrap=rdma_get_cm_event,--wrap=rdma_ack_cm_event
+	-Wl,--wrap=rdma_get_cm_event,--wrap=rdma_ack_cm_event \
+	-Wl,--wrap=getifaddrs,--wrap=freeifaddrs
 
 if HAVE_CMOCKA
 VBN_SIM_TESTS = tests/sim/test_fabric tests/sim/test_misuse tests/sim/test_faults \

@@ -2,6 +2,7 @@
 /* Recovery seen from one side: what is posted again, what the peer is told, when it is over. */
 #include "lone.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 
 #define LEN   4096
@@ -578,6 +579,25 @@ static void nothing_is_said_without_a_link(void **state)
     assert_int_equal(fake_count(FAKE_DISCONNECT), said + 1);
 }
 
+static void nothing_is_said_without_an_address(void **state)
+{
+    unsigned said = fake_count(FAKE_DISCONNECT);
+    struct sockaddr_in *own = (struct sockaddr_in *)rdma_get_local_addr(conn->id);
+
+    (void)state;
+    own->sin_family = AF_INET;
+    assert_int_equal(inet_pton(AF_INET, "10.0.0.1", &own->sin_addr), 1);
+    send_byte('a');
+    fake_address_flags("eth0", 0);
+    lose(IBV_WC_LOC_QP_OP_ERR);
+    lone_pass(ctx, 200);
+    assert_int_equal(fake_count(FAKE_DISCONNECT), said);
+    fake_address_flags("eth0", IFF_UP);
+    fake_async(ctx->device.verbs, IBV_EVENT_GID_CHANGE, NULL);
+    lone_pass(ctx, 60);
+    assert_int_equal(fake_count(FAKE_DISCONNECT), said + 1);
+}
+
 static void the_link_is_back(void **state)
 {
     (void)state;
@@ -686,6 +706,7 @@ int main(void)
         T(again_and_again_with_progress),
         T(the_device_is_gone),
         T(nothing_is_said_without_a_link),
+        T(nothing_is_said_without_an_address),
         T(the_link_is_back),
         T(stuck_since_the_link_was_away),
         T(stuck_since_an_address_was_away),
