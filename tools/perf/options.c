@@ -28,8 +28,8 @@ static const struct argp_option option_list[] = {
     {"window", 'w', "N", 0, "messages or operations at once, for bandwidth (default: 64)", 0},
     {"registered", OPT_REGISTERED, NULL, 0, "messages from and to registered memory (default)", 0},
     {"unregistered", OPT_UNREGISTERED, NULL, 0, "messages from and to memory as it comes", 0},
-    {"wait", OPT_WAIT, NULL, 0, "wait for the transport, asleep if it so decides, instead of polling",
-     0},
+    {"wait", OPT_WAIT, NULL, 0,
+     "wait for the transport, asleep if it so decides, instead of polling", 0},
     {"csv", OPT_CSV, "FILE", 0, "write the figures there, too", 0},
     {0}};
 
