@@ -330,7 +330,8 @@ int __wrap_rdma_ack_cm_event(struct rdma_cm_event *event)
     return left(__real_rdma_ack_cm_event(event));
 }
 
-/* --- the host ---------------------------------------------------------------------------------- */
+/* --- the host ----------------------------------------------------------------------------------
+ */
 
 int __real_getifaddrs(struct ifaddrs **list);
 int __wrap_getifaddrs(struct ifaddrs **list);
