@@ -2,8 +2,8 @@
 # Unit tests of contexts that talk to each other, over the simulated fabric (tests/sim/sim.mk).
 
 if HAVE_CMOCKA
-UNIT_PAIRED = tests/unit/test_context tests/unit/test_flaps tests/unit/test_halves tests/unit/test_pair \
-	tests/unit/test_threads
+UNIT_PAIRED = tests/unit/test_context tests/unit/test_flaps tests/unit/test_halves tests/unit/test_memory \
+	tests/unit/test_pair tests/unit/test_threads
 check_PROGRAMS += $(UNIT_PAIRED)
 TESTS += $(UNIT_PAIRED)
 
@@ -19,6 +19,9 @@ tests_unit_test_flaps_LDFLAGS = $(AM_LDFLAGS) $(SIM_WRAP)
 tests_unit_test_halves_SOURCES = tests/unit/test_halves.c $(PAIR_COMMON)
 tests_unit_test_halves_LDADD = $(PAIR_LIBS)
 tests_unit_test_halves_LDFLAGS = $(AM_LDFLAGS) $(SIM_WRAP)
+tests_unit_test_memory_SOURCES = tests/unit/test_memory.c tests/unit/unit.h
+tests_unit_test_memory_LDADD = $(PAIR_LIBS)
+tests_unit_test_memory_LDFLAGS = $(AM_LDFLAGS) $(SIM_WRAP)
 tests_unit_test_pair_SOURCES = tests/unit/test_pair.c $(PAIR_COMMON)
 tests_unit_test_pair_LDADD = $(PAIR_LIBS)
 tests_unit_test_pair_LDFLAGS = $(AM_LDFLAGS) $(SIM_WRAP)
