@@ -49,19 +49,9 @@ const char *vbn_conn_state_str(enum vbn_conn_state state)
 
 static void set_deadline(struct vbn_conn *conn, uint64_t ns);
 
-static const union vbn_sockaddr *local_address(const struct vbn_conn *conn)
-{
-    const struct vbn_device *dev = &conn->ctx->device;
-
-    for (unsigned i = 0; i < dev->addr_count; i++)
-        if (dev->addrs[i].addr.sa.sa_family == conn->dst.sa.sa_family)
-            return &dev->addrs[i].addr;
-    return NULL;
-}
-
 static void act_resolve_addr(struct vbn_conn *conn)
 {
-    union vbn_sockaddr src = *local_address(conn);
+    union vbn_sockaddr src = *vbn_device_addr_for(&conn->ctx->device, &conn->dst);
 
     if (rdma_create_id(conn->ctx->cm.channel, &conn->id, conn, RDMA_PS_TCP))
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "rdma_create_id: %s", strerror(errno));
@@ -585,7 +575,7 @@ static void conn_free(struct vbn_conn *conn)
 /* Destroying an id that has asked or answered may send a message, too. */
 static bool may_free(const struct vbn_conn *conn)
 {
-    return !conn->id || !conn->asked || may_speak(conn);
+    return !conn->id || !conn->asked || conn->parted || may_speak(conn);
 }
 
 int vbn_conn_reap(vbn_context_t *ctx)

@@ -332,6 +332,15 @@ int vbn_device_open(vbn_context_t *ctx, struct vbn_error *err)
     return probe(ctx, err);
 }
 
+const union vbn_sockaddr *vbn_device_addr_for(const struct vbn_device *dev,
+                                              const union vbn_sockaddr *dst)
+{
+    for (unsigned i = 0; i < dev->addr_count; i++)
+        if (vbn_sockaddr_kind(&dev->addrs[i].addr.sa) == vbn_sockaddr_kind(&dst->sa))
+            return &dev->addrs[i].addr;
+    return NULL;
+}
+
 void vbn_device_look_at_link(vbn_context_t *ctx)
 {
     struct vbn_device *dev = &ctx->device;

@@ -32,6 +32,10 @@ int vbn_device_open(vbn_context_t *ctx, struct vbn_error *err);
 /* 0 where the host has any RDMA device; else VBN_ERR_NO_DEVICE and the reason. */
 int vbn_device_any(struct vbn_error *err);
 
+/* An address of the port's from which DST is spoken to: of the same kind. NULL: it has none. */
+const union vbn_sockaddr *vbn_device_addr_for(const struct vbn_device *dev,
+                                              const union vbn_sockaddr *dst);
+
 /*
  * Asks for the port's state. While the link is down the connection manager must have nothing to
  * send: on soft-RoCE that fails the queue pair of its own, and no connection is made over the

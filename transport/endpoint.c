@@ -101,6 +101,7 @@ static bool is_told_of(const vbn_endpoint_t *ep)
 static bool next_address(vbn_endpoint_t *ep, union vbn_sockaddr *dst)
 {
     const struct vbn_device *dev = &ep->ctx->device;
+    const union vbn_sockaddr *own;
 
     for (unsigned tries = 0; tries < ep->peer.count; tries++) {
         const struct vbn_wire_sockaddr *a = &ep->peer.addrs[ep->addr_next++ % ep->peer.count];
@@ -115,13 +116,11 @@ static bool next_address(vbn_endpoint_t *ep, union vbn_sockaddr *dst)
             dst->in6.sin6_port = htons(a->port);
             memcpy(&dst->in6.sin6_addr, a->ip, 16);
         }
-        for (unsigned i = 0; i < dev->addr_count; i++) {
-            if (dev->addrs[i].addr.sa.sa_family != dst->sa.sa_family)
-                continue;
-            if (a->family == 6) /* a link-local address means nothing without our interface */
-                dst->in6.sin6_scope_id = dev->addrs[i].addr.in6.sin6_scope_id;
+        own = vbn_device_addr_for(dev, dst);
+        if (own && a->family == 6) /* a link-local address means nothing without our interface */
+            dst->in6.sin6_scope_id = own->in6.sin6_scope_id;
+        if (own)
             return true;
-        }
     }
     return false;
 }

@@ -16,7 +16,7 @@ static bool usable(const struct ifaddrs *ifa)
     return ifa->ifa_addr->sa_family == AF_INET || ifa->ifa_addr->sa_family == AF_INET6;
 }
 
-static int rank_of(const struct sockaddr *addr)
+int vbn_sockaddr_kind(const struct sockaddr *addr)
 {
     if (addr->sa_family == AF_INET)
         return 0;
@@ -66,9 +66,9 @@ int vbn_netif_list(struct rdma_event_channel *channel, struct vbn_netif **list)
         freeifaddrs(all);
         return VBN_ERR_NO_MEMORY;
     }
-    for (int rank = 0; rank < 3; rank++)
+    for (int kind = 0; kind < 3; kind++)
         for (ifa = all; ifa; ifa = ifa->ifa_next)
-            if (usable(ifa) && rank_of(ifa->ifa_addr) == rank)
+            if (usable(ifa) && vbn_sockaddr_kind(ifa->ifa_addr) == kind)
                 n += take(channel, ifa, &out[n]);
     freeifaddrs(all);
     *list = out;

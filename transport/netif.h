@@ -47,6 +47,9 @@ bool vbn_netif_has(const struct sockaddr *addr);
 /* The IP address FROM; of another family than these it is without one. */
 void vbn_sockaddr_set(union vbn_sockaddr *to, const struct sockaddr *from);
 
+/* 0: IPv4, 1: IPv6, 2: link-local IPv6, which leads to hosts on the same link alone. */
+int vbn_sockaddr_kind(const struct sockaddr *addr);
+
 /* Whether A and B are the same IP address, whatever their ports. */
 bool vbn_netif_same_ip(const union vbn_sockaddr *a, const union vbn_sockaddr *b);
 

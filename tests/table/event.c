@@ -49,6 +49,38 @@ static void wait_ends_by_its_timeout(void **state)
     assert_true(tr->wait(b.port, 0) >= 0);
 }
 
+static uint64_t processor_us(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+    return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+/* A message that does not come, for VERBENA_TEST_LATE_S seconds. */
+static void waiting_takes_no_processor(void **state)
+{
+    const char *late_s = getenv("VERBENA_TEST_LATE_S");
+    uint64_t lasts_ms = late_s ? strtoull(late_s, NULL, 10) * 1000 : 1000, start, used_us;
+    struct vbn_op recv;
+    char in;
+
+    (void)state;
+    exchange(1);
+    settle();
+    post_recv(&b, b.peer, &in, 1, 2, VBN_TAG_MAX, &recv);
+    start = now_ms();
+    used_us = processor_us();
+    while (now_ms() - start < lasts_ms)
+        assert_true(tr->wait(b.port, (int)(lasts_ms - (now_ms() - start)) + 1) >= 0);
+    used_us = processor_us() - used_us;
+    print_message("%s: %.2f %% of a processor while waiting\n", tr->name,
+                  (double)used_us / (double)lasts_ms / 10);
+    assert_in_range(used_us, 0, lasts_ms * 1000 / 4);
+    assert_int_equal(tr->cancel(b.port, &recv), VBN_OK);
+    finish(&recv);
+}
+
 struct sender {
     struct end *from;
     unsigned delay_us;
@@ -214,6 +246,7 @@ const size_t event_test_count = sizeof(event_tests) / sizeof(event_tests[0]);
 /* For worlds whose time is real. */
 const struct CMUnitTest timed_tests[] = {
     TABLE_TEST(wait_ends_by_its_timeout),
+    TABLE_TEST(waiting_takes_no_processor),
     TABLE_TEST(wait_wakes_for_a_message),
     TABLE_TEST(descriptor_wakes_for_a_message),
     cmocka_unit_test_setup_teardown(threads_share_ports, ends_open_multithreaded, ends_close),
