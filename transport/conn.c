@@ -49,19 +49,27 @@ const char *vbn_conn_state_str(enum vbn_conn_state state)
 
 static void set_deadline(struct vbn_conn *conn, uint64_t ns);
 
+/* An address that nobody answers for must not keep others from being tried. */
+static int resolve_ms(const struct vbn_conn *conn)
+{
+    uint64_t ms = vbn_recover_attempt_ms(conn->ep);
+
+    return (int)vbn_min(ms ? ms : RESOLVE_MS, RESOLVE_MS);
+}
+
 static void act_resolve_addr(struct vbn_conn *conn)
 {
     union vbn_sockaddr src = *vbn_device_addr_for(&conn->ctx->device, &conn->dst);
 
     if (rdma_create_id(conn->ctx->cm.channel, &conn->id, conn, RDMA_PS_TCP))
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "rdma_create_id: %s", strerror(errno));
-    else if (rdma_resolve_addr(conn->id, &src.sa, &conn->dst.sa, RESOLVE_MS))
+    else if (rdma_resolve_addr(conn->id, &src.sa, &conn->dst.sa, resolve_ms(conn)))
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "rdma_resolve_addr: %s", strerror(errno));
 }
 
 static void act_resolve_route(struct vbn_conn *conn)
 {
-    if (rdma_resolve_route(conn->id, RESOLVE_MS))
+    if (rdma_resolve_route(conn->id, resolve_ms(conn)))
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "rdma_resolve_route: %s", strerror(errno));
 }
 

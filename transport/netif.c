@@ -87,14 +87,15 @@ bool vbn_netif_has(const struct sockaddr *addr)
 {
     union vbn_sockaddr wanted;
     struct ifaddrs *all, *ifa;
+    bool found = false;
 
     vbn_sockaddr_set(&wanted, addr);
     if (wanted.sa.sa_family == AF_UNSPEC || getifaddrs(&all))
         return true;
-    for (ifa = all; ifa && !(usable(ifa) && is_at(ifa, &wanted)); ifa = ifa->ifa_next)
-        continue;
+    for (ifa = all; ifa && !found; ifa = ifa->ifa_next)
+        found = usable(ifa) && is_at(ifa, &wanted);
     freeifaddrs(all);
-    return ifa;
+    return found;
 }
 
 const char *vbn_netif_text(const union vbn_sockaddr *addr, char *buf, size_t len)

@@ -11,7 +11,7 @@
 #define PAUSE_MIN_MS   5u
 #define PAUSE_MAX_MS   2000u
 #define CROSSED_MS     100u /* how long the peer's own request may take to come */
-#define ATTEMPT_MS     1000u
+#define ATTEMPT_MS     250u /* of an attempt, at least: another address may do where one does not */
 #define SETTLED_NS     1000000000u /* a connection that lasted so long was a good one */
 #define NOBODY_CERTAIN 3u          /* answers in a row that nobody listens: the process has ended */
 
@@ -181,5 +181,5 @@ void vbn_recover_hurry(vbn_context_t *ctx)
 
 uint64_t vbn_recover_attempt_ms(const vbn_endpoint_t *ep)
 {
-    return ep->recovery.since_ns ? vbn_max(outage_ms(ep), ATTEMPT_MS) : 0;
+    return ep->recovery.since_ns ? vbn_max(outage_ms(ep) / 2, ATTEMPT_MS) : 0;
 }

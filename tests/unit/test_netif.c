@@ -2,6 +2,7 @@
 /* Which address belongs to which device, in which order; and netdevs' names from sysfs. */
 #include "lone.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
 #include <stdlib.h>
@@ -62,6 +63,35 @@ static void loopback_and_netdevs_that_are_down_do_not_count(void **state)
     fake_address_flags("eth1", 0);
     assert_int_equal(vbn_netif_list(channel, &list), 1);
     is(0, "10.0.0.1", "eth0", "fake0", 1);
+}
+
+static bool has(const char *ip)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(1)};
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(1)};
+
+    if (inet_pton(AF_INET, ip, &in.sin_addr) == 1)
+        return vbn_netif_has((const struct sockaddr *)&in);
+    assert_int_equal(inet_pton(AF_INET6, ip, &in6.sin6_addr), 1);
+    return vbn_netif_has((const struct sockaddr *)&in6);
+}
+
+static void addresses_that_are_still_there(void **state)
+{
+    struct sockaddr unknown = {.sa_family = AF_UNSPEC};
+
+    (void)state;
+    fake_address_add("eth1", "fd00::1", lone_device, 1);
+    assert_true(has("10.0.0.1"));
+    assert_false(has("10.0.0.2"));
+    assert_true(has("fd00::1"));
+    assert_false(has("fd00::2"));
+    fake_address_flags("eth1", 0);
+    assert_true(has("10.0.0.1"));
+    assert_false(has("fd00::1"));
+    assert_true(vbn_netif_has(&unknown));
+    fake_fail(FAKE_GETIFADDRS, 0, EMFILE);
+    assert_true(has("fd00::1"));
 }
 
 static void calls_that_fail_leave_nothing(void **state)
@@ -131,6 +161,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(addresses_in_their_order, setup, teardown),
         cmocka_unit_test_setup_teardown(loopback_and_netdevs_that_are_down_do_not_count, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(addresses_that_are_still_there, setup, teardown),
         cmocka_unit_test_setup_teardown(calls_that_fail_leave_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(netdevs_of_a_port, setup, teardown),
         cmocka_unit_test_setup_teardown(more_netdevs_than_room, setup, teardown),
