@@ -109,8 +109,9 @@ static bool is_stale(const struct vbn_conn *attempt)
 
 /*
  * Both may connect at once. The request of the context with the larger uid goes on; each side can
- * tell alone which that is. An answer already on its way, or on iWARP one that the peer has not
- * spoken after, is dropped for a newer request: the peer has given the older one up.
+ * tell alone which that is. Who has not asked yet takes the peer's. An answer already on its way,
+ * or on iWARP one that the peer has not spoken after, is dropped for a newer request: the peer has
+ * given the older one up.
  */
 static uint8_t make_way(vbn_endpoint_t *ep, const struct vbn_wire_hello *hello)
 {
@@ -133,7 +134,7 @@ static uint8_t make_way(vbn_endpoint_t *ep, const struct vbn_wire_hello *hello)
         vbn_conn_event(conn, VBN_EV_CLOSE);
     if (!attempt)
         return 0;
-    if (attempt->active && ep->ctx->uid > ep->uid && !is_stale(attempt))
+    if (attempt->active && attempt->asked && ep->ctx->uid > ep->uid && !is_stale(attempt))
         return VBN_REASON_CROSSED;
     ep->attempt = NULL;
     vbn_conn_event(attempt, VBN_EV_CLOSE);

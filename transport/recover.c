@@ -172,6 +172,7 @@ void vbn_recover_hurry(vbn_context_t *ctx)
     {
         if (!ep->recovery.since_ns || !ep->addr_known)
             continue;
+        ep->addr_next = 0; /* the first is the best, and there as soon as any */
         if (ep->attempt && ep->attempt->active)
             vbn_conn_fail(ep->attempt, VBN_EV_TIMEOUT, "the link has changed");
         if (ep->timer.at_ns)

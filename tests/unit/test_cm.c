@@ -251,15 +251,14 @@ static void larger_uid_keeps_its_own_request(void **state)
     assert_int_equal(ours->state, VBN_CONN_ESTABLISHED);
 }
 
-static void smaller_uid_gives_way(void **state)
+static void gives_way(uint64_t first_uid, unsigned states_of_it)
 {
     static const enum vbn_conn_state states[] = {VBN_CONN_ADDR, VBN_CONN_ROUTE,
                                                  VBN_CONN_CONNECTING};
 
-    (void)state;
-    for (unsigned i = 0; i < 3; i++) {
-        struct vbn_conn *ours = lone_attempt(ctx, 200 + i, states[i]);
-        struct vbn_wire_hello hello = lone_hello(ctx, 200 + i);
+    for (unsigned i = 0; i < states_of_it; i++) {
+        struct vbn_conn *ours = lone_attempt(ctx, first_uid + i, states[i]);
+        struct vbn_wire_hello hello = lone_hello(ctx, first_uid + i);
         vbn_endpoint_t *ep = ours->ep;
         struct rdma_cm_id *id;
 
@@ -275,6 +274,19 @@ static void smaller_uid_gives_way(void **state)
         assert_int_equal(lone_sent(ep->conn), 1); /* the message was waiting */
     }
     assert_int_equal(unit.failures, 0);
+}
+
+static void smaller_uid_gives_way(void **state)
+{
+    (void)state;
+    gives_way(200, 3);
+}
+
+/* There is nothing that could cross. */
+static void larger_uid_gives_way_until_it_has_asked(void **state)
+{
+    (void)state;
+    gives_way(7, 2);
 }
 
 /* Our request lost on the peer's side; its own is on the way and comes. */
@@ -592,6 +604,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(more_peers_than_buffers_on_iwarp, setup, teardown),
         cmocka_unit_test_setup_teardown(larger_uid_keeps_its_own_request, setup, teardown),
         cmocka_unit_test_setup_teardown(smaller_uid_gives_way, setup, teardown),
+        cmocka_unit_test_setup_teardown(larger_uid_gives_way_until_it_has_asked, setup, teardown),
         cmocka_unit_test_setup_teardown(told_of_a_crossing_waits_for_the_other, setup, teardown),
         cmocka_unit_test_setup_teardown(told_of_a_crossing_that_never_comes, setup, teardown),
         cmocka_unit_test_setup_teardown(newer_request_replaces_the_older, setup, teardown),
