@@ -109,9 +109,9 @@ static bool is_stale(const struct vbn_conn *attempt)
 
 /*
  * Both may connect at once. Who has not asked yet takes the peer's request; of two the one of the
- * context with the larger uid goes on, and each side can tell alone which that is. An answer already
- * on its way, or on iWARP one that the peer has not spoken after, is dropped for a newer request:
- * the peer has given the older one up.
+ * context with the larger uid goes on, and each side can tell alone which that is. An answer
+ * already on its way, or on iWARP one that the peer has not spoken after, is dropped for a newer
+ * request: the peer has given the older one up.
  */
 static uint8_t make_way(vbn_endpoint_t *ep, const struct vbn_wire_hello *hello)
 {
