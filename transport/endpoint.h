@@ -29,6 +29,7 @@ struct vbn_recovery {
     uint32_t mark;              /* how far all was when it was lost */
     uint32_t passed_over;       /* addresses in a row that could not be resolved */
     uint32_t nobody;            /* answers in a row that nobody listens there */
+    uint64_t nobody_since_ns;   /* the first of them */
     union vbn_sockaddr place;   /* where the peer was last; no family: nowhere that is known */
     struct vbn_tx_list retired; /* puts and gets that failed with it, in their order */
     char cause[96];

@@ -13,7 +13,8 @@
 #define CROSSED_MS     100u /* how long the peer's own request may take to come */
 #define ATTEMPT_MS     250u /* of an attempt, at least: another address may do where one does not */
 #define SETTLED_NS     1000000000u /* a connection that lasted so long was a good one */
-#define NOBODY_CERTAIN 3u          /* answers in a row that nobody listens: the process has ended */
+#define NOBODY_CERTAIN 3u          /* answers in a row that nobody listens, */
+#define NOBODY_NS      600000000u  /* over so long: the process has ended */
 
 static uint64_t outage_ms(const vbn_endpoint_t *ep)
 {
@@ -107,13 +108,31 @@ static void remember_place(struct vbn_recovery *r, struct vbn_conn *conn)
         vbn_sockaddr_set(&r->place, rdma_get_peer_addr(conn->id));
 }
 
+static void count_nobody(vbn_endpoint_t *ep, bool nobody_there)
+{
+    struct vbn_recovery *r = &ep->recovery;
+
+    if (nobody_there && r->nobody++ == 0)
+        r->nobody_since_ns = vbn_now_ns(ep->ctx);
+    else if (!nobody_there)
+        r->nobody = 0;
+}
+
+/* A host whose address comes back says so of each process for a moment, too. */
+static bool is_certain_of_nobody(const vbn_endpoint_t *ep)
+{
+    const struct vbn_recovery *r = &ep->recovery;
+
+    return r->nobody >= NOBODY_CERTAIN && vbn_now_ns(ep->ctx) - r->nobody_since_ns >= NOBODY_NS;
+}
+
 void vbn_recover_attempt_failed(vbn_endpoint_t *ep, struct vbn_conn *conn)
 {
     struct vbn_recovery *r = &ep->recovery;
     uint64_t pause = pause_ms(ep, conn);
 
     if (conn->asked && at_its_place(r, conn))
-        r->nobody = conn->nobody_there ? r->nobody + 1 : 0;
+        count_nobody(ep, conn->nobody_there);
     vbn_log(ep->ctx, VBN_LOG_DEBUG, "connecting to %s again failed: %s", ep->name, conn->cause);
     if (conn->active && conn->reason == VBN_REASON_CLOSED)
         vbn_endpoint_peer_closed(ep);
@@ -121,7 +140,7 @@ void vbn_recover_attempt_failed(vbn_endpoint_t *ep, struct vbn_conn *conn)
         give_up(ep, "the peer has given it up");
     else if (conn->reason == VBN_REASON_STRANGER && at_its_place(r, conn))
         give_up(ep, "another process has its address");
-    else if (r->nobody >= NOBODY_CERTAIN)
+    else if (is_certain_of_nobody(ep))
         give_up(ep, "its process has ended");
     else if (vbn_now_ns(ep->ctx) >= r->by_ns)
         give_up(ep, conn->cause);

@@ -131,7 +131,7 @@ static void a_killed_peer_is_known_soon(void **state)
     fabric_rank_kill(side[1].rank);
     start = fabric_now_ns();
     pair_until(side_0_failed, 2000);
-    assert_in_range((fabric_now_ns() - start) / UNIT_MS, 0, 500);
+    assert_in_range((fabric_now_ns() - start) / UNIT_MS, 0, 1000);
     assert_ptr_equal(side[0].failed, side[0].to[1]);
     assert_contains(side[0].reason, "its process has ended");
     pair_pass(1000);
