@@ -17,6 +17,7 @@
 #define CM_REJECT_NOBODY      8  /* InfiniBand 12.6.7.2: no such service */
 #define CM_REJECT_BY_CONSUMER 28 /* the same */
 #define GIVE_WAY_NS           100000000u
+#define DOUBT_NS              20000000u
 #define EVENTS_A_LOOK         32 /* messages come first, whoever asks for connections */
 
 /* What an event says, copied so that it can be acknowledged first. */
@@ -90,12 +91,15 @@ static uint8_t check_request(const vbn_context_t *ctx, const struct vbn_wire_hel
 /*
  * The peer of CONN asks for another connection. If CONN is among those that it knows, it has lost
  * it: we drain our side too, and it asks again. If not, the request may be an old one, or the peer
- * may never have learnt that CONN was established: its device tells.
+ * may never have learnt that CONN was established: its device tells, or that it asks once more
+ * while its device is silent. A half that it has not joined yet is silent for as long as it likes.
  */
 static void doubt(struct vbn_conn *conn, const struct vbn_wire_hello *hello)
 {
     if (!vbn_seq_before(hello->session, conn->session))
         vbn_conn_fail(conn, VBN_EV_QP_ERROR, "the peer has lost it");
+    else if (conn->id && conn->q.probed_ns && vbn_now_ns(conn->ctx) - conn->q.probed_ns >= DOUBT_NS)
+        vbn_conn_fail(conn, VBN_EV_QP_ERROR, "the peer asks for another, and this one is silent");
     else if (!conn->ctx->device.iwarp)
         vbn_qp_probe(conn);
 }

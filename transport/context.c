@@ -300,20 +300,39 @@ static size_t still_open(const vbn_context_t *ctx)
     return n;
 }
 
-size_t vbn_shutdown(vbn_context_t *ctx)
+static void begin_close(vbn_context_t *ctx)
 {
     vbn_endpoint_t *ep, *next;
+
+    ctx->closing = true;
+    ctx->hurry_ns = vbn_now_ns(ctx) + ctx->opts.close_timeout_ms / 5 * VBN_MS_NS;
+    HASH_ITER(hh, ctx->endpoints, ep, next)
+    {
+        vbn_endpoint_shut(ep);
+    }
+    vbn_halves_shut(ctx);
+}
+
+static void hurry_close(vbn_context_t *ctx)
+{
+    vbn_endpoint_t *ep, *next;
+
+    ctx->hurries = true;
+    HASH_ITER(hh, ctx->endpoints, ep, next)
+    {
+        vbn_endpoint_advance_close(ep);
+    }
+}
+
+size_t vbn_shutdown(vbn_context_t *ctx)
+{
     size_t n;
 
     vbn_lock(ctx);
-    if (!ctx->closing) {
-        ctx->closing = true;
-        HASH_ITER(hh, ctx->endpoints, ep, next)
-        {
-            vbn_endpoint_shut(ep);
-        }
-        vbn_halves_shut(ctx);
-    }
+    if (!ctx->closing)
+        begin_close(ctx);
+    else if (!ctx->hurries && vbn_now_ns(ctx) >= ctx->hurry_ns)
+        hurry_close(ctx);
     n = still_open(ctx);
     vbn_unlock(ctx);
     return n;

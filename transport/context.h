@@ -36,16 +36,18 @@ struct vbn_context {
     struct vbn_counters counters;
     struct vbn_tags tags;
     struct ibv_comp_channel *comp_channel;
-    int wait_fd; /* readable when one of the channels is */
-    bool armed;  /* the completion queues: their events are asked for, and none was taken since */
-
-    pthread_mutex_t mutex;
+    int wait_fd;                  /* readable when one of the channels is */
+    _Atomic uint32_t waits_slept; /* waits in a row that polling alone did not end */
+    bool armed; /* the completion queues: their events are asked for, and none was taken since */
+    bool slow_work; /* something waits for the slow side: look now */
     atomic_bool progressing;
     uint32_t polls_left; /* until the next look at the slow side */
-    bool slow_work;      /* something waits for the slow side: look now */
     uint32_t connecting; /* connections on their way */
+
+    pthread_mutex_t mutex;
     uint64_t next_events_ns, next_acks_ns, next_probe_ns;
     uint64_t port_changed_ns; /* when its link came, or its addresses changed, last; 0: never */
+    uint64_t hurry_ns;        /* from when on closing hurries */
 
     uint64_t uid;
     vbn_endpoint_t *endpoints; /* hash by uid */
@@ -62,6 +64,7 @@ struct vbn_context {
     struct vbn_cm cm;
     struct vbn_device device;
     bool closing;
+    bool hurries;      /* closing has taken long: messages that the device has are left to it */
     bool version_told; /* an error in the log: a peer of another release */
     bool faulted;      /* the device or a queue has failed, or time is up: all ends as it is */
     struct vbn_am am[256];

@@ -63,16 +63,26 @@ void vbn_endpoint_free(vbn_endpoint_t *ep)
     free(ep);
 }
 
+/* Something that its device has not, or whose end the device or the peer has to tell. */
+static bool is_unsettled(const vbn_endpoint_t *ep)
+{
+    return !STAILQ_EMPTY(&ep->queue) || ep->rmas_out || vbn_tag_has_work(&ep->tag);
+}
+
 static bool has_work(const vbn_endpoint_t *ep)
 {
-    return !STAILQ_EMPTY(&ep->queue) || !STAILQ_EMPTY(&ep->unacked) || ep->rmas_out ||
-           vbn_tag_has_work(&ep->tag);
+    return is_unsettled(ep) || !STAILQ_EMPTY(&ep->unacked);
 }
 
 /* Without work of its own, too, it learns whether a peer that it lost is still there. */
 static bool wants_conn(const vbn_endpoint_t *ep)
 {
     return has_work(ep) || (ep->recovery.since_ns && !vbn_stranger_is(ep));
+}
+
+bool vbn_endpoint_leaves(const vbn_endpoint_t *ep)
+{
+    return ep->state == VBN_EP_CLOSING && !has_work(ep);
 }
 
 /* Nobody will ask for it again: the caller has closed it, or has never heard of it. */
@@ -238,6 +248,8 @@ void vbn_endpoint_attempt_failed(vbn_endpoint_t *ep, struct vbn_conn *conn)
     ep->attempt = NULL;
     if (ep->state >= VBN_EP_CLOSED)
         return;
+    if (!conn->active)
+        ep->connect_by_ns = 0; /* the peer was there: the next attempt has its own time */
     if (ep->recovery.since_ns) {
         vbn_recover_attempt_failed(ep, conn);
     } else if (final) {
@@ -308,6 +320,7 @@ void vbn_endpoint_fail(vbn_endpoint_t *ep, int status, const char *fmt, ...)
 void vbn_endpoint_conn_lost(vbn_endpoint_t *ep, struct vbn_conn *conn)
 {
     vbn_context_t *ctx = ep->ctx;
+    bool recovers;
 
     if (ep->attempt == conn) {
         vbn_endpoint_attempt_failed(ep, conn);
@@ -323,12 +336,13 @@ void vbn_endpoint_conn_lost(vbn_endpoint_t *ep, struct vbn_conn *conn)
         vbn_endpoint_attempt_failed(ep, conn);
         return;
     }
-    if (ep->said_bye) {
-        end(ep, VBN_EP_CLOSED, VBN_ERR_CLOSED); /* the peer has gone first; it had our farewell */
+    recovers = vbn_recover_begin(ep, conn);
+    if (!recovers && vbn_endpoint_leaves(ep)) {
+        vbn_endpoint_abandon(ep); /* the peer may have had our farewell */
         return;
     }
     ctx->counters.conns_lost++;
-    if (!vbn_recover_begin(ep, conn))
+    if (!recovers)
         vbn_endpoint_fail(ep, VBN_ERR_PEER_LOST, "connection to peer %s by device %s lost: %s",
                           ep->name, ctx->device.name, conn->cause);
 }
@@ -350,9 +364,18 @@ void vbn_endpoint_shut(vbn_endpoint_t *ep)
     vbn_endpoint_advance_close(ep);
 }
 
+/* When time is short, what the peer has not acknowledged may be on its device, for it to find when
+ * it looks, and the farewell goes behind it. On iWARP nothing would say that it has arrived. */
+static bool may_leave(const vbn_endpoint_t *ep)
+{
+    if (!ep->ctx->hurries || !ep->conn || ep->ctx->device.iwarp)
+        return !wants_conn(ep);
+    return !is_unsettled(ep);
+}
+
 void vbn_endpoint_advance_close(vbn_endpoint_t *ep)
 {
-    if (ep->state != VBN_EP_CLOSING || wants_conn(ep))
+    if (ep->state != VBN_EP_CLOSING || !may_leave(ep))
         return;
     if (!ep->conn) {
         end(ep, VBN_EP_CLOSED, VBN_ERR_CLOSED); /* never connected, or nothing to say */

@@ -60,9 +60,9 @@ struct vbn_endpoint {
 
     struct vbn_tag_peer tag;
 
-    bool claimed;    /* the caller has it, by its address or by joining */
-    bool addr_known; /* addrs are from the peer's blob: we can connect */
-    bool said_bye;
+    bool claimed;       /* the caller has it, by its address or by joining */
+    bool addr_known;    /* addrs are from the peer's blob: we can connect */
+    bool said_bye;      /* by `conn`, and its request has not failed */
     bool answered;      /* a request of the peer, which may have a session now that we never had */
     bool has_put;       /* put_seq is valid */
     bool released;      /* the caller has closed it: freed when over */
@@ -153,6 +153,9 @@ void vbn_endpoint_shut(vbn_endpoint_t *ep);
 
 /* Goes on with closing: called whenever something that it may wait for has happened. */
 void vbn_endpoint_advance_close(vbn_endpoint_t *ep);
+
+/* True where nothing is left to be said but the farewell: to lose the peer is no loss then. */
+bool vbn_endpoint_leaves(const vbn_endpoint_t *ep);
 
 /* Ends EP now; what it had to deliver is dropped. */
 void vbn_endpoint_abandon(vbn_endpoint_t *ep);

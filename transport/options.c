@@ -43,7 +43,7 @@ static const struct vbn_param params[] = {
     UINT(ack_delay_us, 10000, 1, 1000000, "us", "time after which a receiver acknowledges unasked"),
     UINT(rndv_limit, 32768, 0, 1073741824, "bytes", "tagged messages above this are read from the sender's memory, not copied"),
     UINT(rndv_registered, 8192, 0, 1073741824, "bytes", "the same for messages from memory that is registered already; no more than rndv_limit counts"),
-    UINT(wait_spin_us, 20, 0, 1000000, "us", "time that a wait polls before it sleeps; about what sleeping and waking costs"),
+    UINT(wait_spin_us, 100, 0, 1000000, "us", "time that a wait polls at most before it sleeps; about what sleeping and waking costs"),
     UINT(unexpected_limit, 67108864, 0, 1099511627776, "bytes", "tagged messages that nobody has asked for are kept up to this; then their senders wait"),
     UINT(connect_timeout_ms, 300000, 100, 86400000, "ms", "time until a peer that cannot be connected is given up"),
     UINT(recovery_timeout_ms, 60000, 0, 86400000, "ms", "time to make a lost connection again before its peer is given up; 0: none"),

@@ -128,7 +128,7 @@ static void orphan_done(struct vbn_comp *comp, const struct ibv_wc *wc)
 static void probe_retired(struct vbn_wr *wr, int status)
 {
     (void)status;
-    wr->conn->q.probing = false;
+    wr->conn->q.probed_ns = 0;
 }
 
 /* --- states
@@ -299,8 +299,9 @@ void vbn_qp_probe(struct vbn_conn *conn)
 {
     struct ibv_send_wr swr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
 
-    if (!conn->q.probing && vbn_qp_has_room(&conn->q))
-        conn->q.probing = vbn_conn_post(conn, &swr, &conn->q.probe);
+    if (!conn->q.probed_ns && vbn_qp_has_room(&conn->q) &&
+        vbn_conn_post(conn, &swr, &conn->q.probe))
+        conn->q.probed_ns = vbn_max(vbn_now_ns(conn->ctx), 1);
 }
 
 void vbn_qp_fail(struct vbn_conn *conn)

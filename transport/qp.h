@@ -33,7 +33,7 @@ struct vbn_qp {
     struct vbn_wr drain, probe;
     uint32_t quiet_head, quiet_tail; /* `head` and `tail` at the last look at silent peers, */
     uint64_t quiet_ns;               /* and when `tail` had moved last */
-    bool probing;                    /* the probe is posted */
+    uint64_t probed_ns;              /* when the probe was posted, 0: none is out */
     bool failed;                     /* in the error state, nothing more is posted */
 };
 

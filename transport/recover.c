@@ -13,8 +13,9 @@
 #define CROSSED_MS     100u /* how long the peer's own request may take to come */
 #define ATTEMPT_MS     250u /* of an attempt, at least: another address may do where one does not */
 #define SETTLED_NS     1000000000u /* a connection that lasted so long was a good one */
-#define NOBODY_CERTAIN 3u          /* answers in a row that nobody listens, */
-#define NOBODY_NS      600000000u  /* over so long: the process has ended */
+#define FAREWELL_MS    1000u /* that who leaves waits for a peer who may have had the farewell */
+#define NOBODY_CERTAIN 3u    /* answers in a row that nobody listens, */
+#define NOBODY_NS      600000000u /* over so long: the process has ended */
 
 static uint64_t outage_ms(const vbn_endpoint_t *ep)
 {
@@ -38,13 +39,29 @@ static void wait_ms(vbn_endpoint_t *ep, uint64_t ms)
     vbn_endpoint_wait(ep, ms, ep->recovery.by_ns, vbn_recover_wait_over);
 }
 
-VBN_COLD static void give_up(vbn_endpoint_t *ep, const char *why)
+/* Only the peer can ask. */
+static void wait_for_peer(vbn_endpoint_t *ep)
+{
+    wait_ms(ep, vbn_endpoint_leaves(ep) ? FAREWELL_MS : ep->ctx->opts.recovery_timeout_ms);
+}
+
+VBN_COLD static void fail(vbn_endpoint_t *ep, const char *why)
 {
     vbn_endpoint_fail(ep, VBN_ERR_PEER_LOST,
                       "connection to peer %s by device %s lost (%s), and not made again within "
                       "%llu ms: %s",
                       ep->name, ep->ctx->device.name, ep->recovery.cause,
                       (unsigned long long)outage_ms(ep), why);
+}
+
+VBN_COLD static void give_up(vbn_endpoint_t *ep, const char *why)
+{
+    if (!vbn_endpoint_leaves(ep)) {
+        fail(ep, why);
+        return;
+    }
+    vbn_log(ep->ctx, VBN_LOG_INFO, "peer %s may not have had the farewell: %s", ep->name, why);
+    vbn_endpoint_abandon(ep);
 }
 
 void vbn_recover_wait_over(struct vbn_timer *timer)
@@ -79,7 +96,7 @@ bool vbn_recover_begin(vbn_endpoint_t *ep, struct vbn_conn *conn)
     if (ep->addr_known)
         vbn_endpoint_want_conn(ep);
     else
-        wait_ms(ep, ctx->opts.recovery_timeout_ms);
+        wait_for_peer(ep);
     return true;
 }
 
@@ -145,7 +162,7 @@ void vbn_recover_attempt_failed(vbn_endpoint_t *ep, struct vbn_conn *conn)
     else if (vbn_now_ns(ep->ctx) >= r->by_ns)
         give_up(ep, conn->cause);
     else if (!ep->addr_known)
-        wait_ms(ep, ep->ctx->opts.recovery_timeout_ms);
+        wait_for_peer(ep);
     else
         wait_ms(ep, conn->reason == VBN_REASON_CROSSED ? vbn_max(pause, CROSSED_MS) : pause);
 }
@@ -167,7 +184,7 @@ void vbn_recover_resume(vbn_endpoint_t *ep, struct vbn_conn *conn)
     assert(vbn_endpoint_may_expect(ep, conn->hello.rx_next));
     vbn_endpoint_acked(ep, conn->hello.rx_next);
     if (put_in_doubt(ep)) {
-        give_up(ep, "a put may not have arrived, and its caller has been told that it is done");
+        fail(ep, "a put may not have arrived, and its caller has been told that it is done");
         return;
     }
     vbn_tx_requeue(ep);

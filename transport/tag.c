@@ -28,6 +28,7 @@ void vbn_tags_fini(vbn_context_t *ctx)
 void vbn_tag_peer_init(struct vbn_tag_peer *peer)
 {
     TAILQ_INIT(&peer->sends);
+    TAILQ_INIT(&peer->leaving);
     TAILQ_INIT(&peer->offers);
     TAILQ_INIT(&peer->reads);
     STAILQ_INIT(&peer->held);
@@ -48,6 +49,29 @@ void vbn_tag_end(vbn_context_t *ctx, struct vbn_tag_op *t, int status)
     TAILQ_INSERT_TAIL(&ctx->tags.ended, t, entry);
 }
 
+void vbn_tag_leave(vbn_endpoint_t *ep, struct vbn_tag_op *t, struct vbn_msg *msg, int status)
+{
+    if (!msg->tx.waiting) {
+        vbn_tag_end(ep->ctx, t, status);
+        return;
+    }
+    vbn_tag_release_mem(t);
+    t->state = VBN_TAG_LEAVING;
+    t->last = msg;
+    t->number = (uint64_t)(int64_t)status;
+    TAILQ_INSERT_TAIL(&ep->tag.leaving, t, entry);
+}
+
+void vbn_tag_posted(vbn_endpoint_t *ep, const struct vbn_tx *tx)
+{
+    struct vbn_tag_op *t;
+
+    while ((t = TAILQ_FIRST(&ep->tag.leaving)) && &t->last->tx == tx) {
+        TAILQ_REMOVE(&ep->tag.leaving, t, entry);
+        vbn_tag_end(ep->ctx, t, (int)t->number);
+    }
+}
+
 void vbn_tag_busy(vbn_endpoint_t *ep)
 {
     if (ep->tag.busy)
@@ -56,16 +80,16 @@ void vbn_tag_busy(vbn_endpoint_t *ep)
     TAILQ_INSERT_TAIL(&ep->ctx->tags.busy, ep, tag.busy_entry);
 }
 
-bool vbn_tag_answer(vbn_endpoint_t *ep, uint8_t kind, uint32_t id)
+struct vbn_msg *vbn_tag_answer(vbn_endpoint_t *ep, uint8_t kind, uint32_t id)
 {
     struct vbn_wire_answer answer = {.id = id};
     struct vbn_msg *msg;
 
     if (vbn_tx_get(ep, sizeof(answer), &msg) != VBN_OK)
-        return false;
+        return NULL;
     vbn_wire_answer_write(vbn_tx_payload(msg), &answer);
     vbn_tx_send(msg, VBN_WIRE_TAG, kind, sizeof(answer));
-    return true;
+    return msg;
 }
 
 static int deliver_ended(vbn_context_t *ctx)
@@ -180,6 +204,7 @@ void vbn_tag_peer_ended(vbn_endpoint_t *ep, int status)
         vbn_rx_release(ep, buf);
     }
     end_list(ctx, &peer->sends, status);
+    end_list(ctx, &peer->leaving, status);
     end_list(ctx, &peer->offers, status);
     end_reads(ep, status);
     if (peer->filling)

@@ -18,6 +18,7 @@
 #define VBN_TAG_H
 
 #include "pool.h"
+#include "tx.h"
 #include "verbena_transport.h"
 #include "wire.h"
 
@@ -25,6 +26,7 @@ struct vbn_rxbuf;
 
 enum vbn_tag_state {
     VBN_TAG_SENDING = 1, /* in ep->sends: not all of it is in messages */
+    VBN_TAG_LEAVING,     /* in ep->leaving: over, but the last message of it is not posted */
     VBN_TAG_OFFERED,     /* in ep->offers: the receiver's answer is to come */
     VBN_TAG_POSTED,      /* a receive that waits for its message */
     VBN_TAG_FILLING,     /* one that takes the parts of its message as they come */
@@ -43,10 +45,14 @@ struct vbn_tag_op {
     char *buf;
     size_t cap;      /* bytes at `buf` */
     uint64_t at;     /* bytes sent, or taken */
-    uint64_t number; /* send: the offer's id; receive: its order among all, then the offer's id */
+    uint64_t number; /* send: the offer's id; receive: its order among all, then the offer's id;
+                        leaving and ended: the status */
     uint64_t mask;   /* receive */
     vbn_mem_t *mem;  /* the region that its memory is in, as long as it needs one; or NULL */
-    uint64_t remote; /* receive: address of the offer */
+    union {
+        uint64_t remote;      /* receive: address of the offer */
+        struct vbn_msg *last; /* sending: the last message of it if that waits, or NULL; leaving */
+    };
     uint32_t rkey;
     uint8_t state;
     bool wild;    /* receive: in tags->wild rather than in a bucket */
@@ -98,7 +104,7 @@ struct vbn_tags {
 
 /* What an endpoint has of it. */
 struct vbn_tag_peer {
-    struct vbn_tag_list sends, offers, reads;
+    struct vbn_tag_list sends, leaving, offers, reads;
     uint32_t posted;            /* receives that name it */
     bool busy;                  /* in tags->busy */
     struct vbn_tag_op *filling; /* whoever takes the parts that come now, or NULL */
@@ -186,14 +192,21 @@ void vbn_tag_drop_early(vbn_context_t *ctx, struct vbn_tag_early *early);
  * next one. */
 void vbn_tag_end(vbn_context_t *ctx, struct vbn_tag_op *t, int status);
 
+/* The same, as soon as MSG, the last one of T, is posted: what is over does not need this side any
+ * more, which may wait for something else then. */
+void vbn_tag_leave(vbn_endpoint_t *ep, struct vbn_tag_op *t, struct vbn_msg *msg, int status);
+
+/* TX of EP, which had waited, is posted. */
+void vbn_tag_posted(vbn_endpoint_t *ep, const struct vbn_tx *tx);
+
 /* T needs its region no more. */
 void vbn_tag_release_mem(struct vbn_tag_op *t);
 
 /* Puts EP among those that vbn_tags_advance() looks at. */
 void vbn_tag_busy(vbn_endpoint_t *ep);
 
-/* Queues the answer KIND to the peer's offer ID; false: no message now. */
-bool vbn_tag_answer(vbn_endpoint_t *ep, uint8_t kind, uint32_t id);
+/* Sends the answer KIND to the peer's offer ID; NULL: no message now. */
+struct vbn_msg *vbn_tag_answer(vbn_endpoint_t *ep, uint8_t kind, uint32_t id);
 
 /* Goes on with the sends, the reads, the messages held, as far as may be; how many moved. */
 int vbn_tag_push_sends(vbn_endpoint_t *ep);

@@ -109,14 +109,16 @@ static void read_part(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint64_t want)
 static void go_on_reading(vbn_endpoint_t *ep, struct vbn_tag_op *t)
 {
     uint64_t want = vbn_min(vbn_tag_op(t)->len, t->cap);
+    struct vbn_msg *fin;
 
     if (t->at < want) {
         read_part(ep, t, want);
         return;
     }
     TAILQ_REMOVE(&ep->tag.reads, t, entry);
-    if (vbn_tag_answer(ep, VBN_TAG_FIN, (uint32_t)t->number))
-        vbn_tag_end(ep->ctx, t, outcome(t, vbn_tag_op(t)->len));
+    fin = vbn_tag_answer(ep, VBN_TAG_FIN, (uint32_t)t->number);
+    if (fin)
+        vbn_tag_leave(ep, t, fin, outcome(t, vbn_tag_op(t)->len));
     else
         park(ep, t, VBN_TAG_READ);
 }

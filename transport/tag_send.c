@@ -4,8 +4,10 @@
  *
  * Operation. Sends of an endpoint are handed over one after the other, so that they are matched in
  * their order. Up to one message's room: copied, and over at once. Up to `rndv_limit`, or where the
- * memory cannot be registered: copied part by part. Beyond: an offer, which the receiver answers.
- * From memory that is registered already an offer costs less: it is made beyond `rndv_registered`.
+ * memory cannot be registered: copied part by part. Where its last message has to wait to be
+ * posted, for a connection or for credits, a send is over after that. Beyond: an offer, which the
+ * receiver answers. From memory that is registered already an offer costs less: it is made beyond
+ * `rndv_registered`.
  */
 #include "context.h"
 
@@ -40,6 +42,7 @@ static int put_part(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint8_t kind, cons
     t->at += part;
     t->begun = true;
     vbn_tx_send(msg, VBN_WIRE_TAG, kind, head_len + part);
+    t->last = msg->tx.waiting ? msg : NULL;
     return VBN_OK;
 }
 
@@ -59,14 +62,17 @@ static int put_first(vbn_endpoint_t *ep, struct vbn_tag_op *t)
                     bytes, sizeof(head));
 }
 
-/* All of T, as far as messages go. */
+/* All of T, as far as messages go. PENDING: the last one waits. */
 static int put_parts(vbn_endpoint_t *ep, struct vbn_tag_op *t)
 {
     int rc = t->begun ? VBN_OK : put_first(ep, t);
 
     while (rc == VBN_OK && t->at < t->cap)
         rc = put_part(ep, t, VBN_TAG_NEXT, NULL, 0);
-    return rc;
+    if (vbn_likely(rc != VBN_OK || !t->last))
+        return rc;
+    vbn_tag_leave(ep, t, t->last, VBN_OK);
+    return VBN_PENDING;
 }
 
 /* Memory that the receiver may read, for T: the caller's own region where there is one. NULL: T is
@@ -99,7 +105,7 @@ static int put_offer(vbn_endpoint_t *ep, struct vbn_tag_op *t)
     return VBN_PENDING;
 }
 
-/* T, which is in no list, on its way. OK: handed over; PENDING: offered; AGAIN: not now. */
+/* T, which is in no list, on its way. OK: handed over; PENDING: on its way; AGAIN: not now. */
 static int push(vbn_endpoint_t *ep, struct vbn_tag_op *t)
 {
     int rc;

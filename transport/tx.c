@@ -129,6 +129,7 @@ void vbn_tx_pump(vbn_endpoint_t *ep)
         STAILQ_REMOVE_HEAD(&ep->queue, entry);
         tx->waiting = false;
         post(ep, tx);
+        vbn_tag_posted(ep, tx);
     }
 }
 
@@ -323,6 +324,8 @@ static void ctl_retired(struct vbn_wr *wr, int status)
     struct vbn_conn *conn = wr->conn;
 
     ctl->busy = false;
+    if (vbn_unlikely(status != VBN_OK) && conn->ep->conn == conn)
+        conn->ep->said_bye = false; /* if it was the farewell, it has to be said again */
     if (status == VBN_OK && conn->state == VBN_CONN_ESTABLISHED && vbn_flow_ack_due(&conn->flow))
         vbn_tx_control(conn, VBN_WIRE_ACK);
 }
@@ -338,8 +341,8 @@ bool vbn_tx_control(struct vbn_conn *conn, uint8_t wire_type)
         return false;
     hdr.credits = vbn_flow_sent(&conn->flow);
     ctl->busy = post_buffer(conn, &ctl->obj, &hdr, true, &ctl->wr);
-    conn->ctx->counters.acks_sent++;
-    return true;
+    conn->ctx->counters.acks_sent += ctl->busy;
+    return ctl->busy;
 }
 
 void vbn_tx_forget_acked(vbn_endpoint_t *ep)

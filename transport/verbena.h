@@ -115,7 +115,7 @@ struct vbn_options {
     uint64_t ack_delay_us;        /* µs before a receiver acknowledges without being asked */
     uint64_t rndv_limit;          /* bytes: longer tagged messages are read by the receiver */
     uint64_t rndv_registered;     /* bytes: the same for messages from registered memory */
-    uint64_t wait_spin_us;        /* µs that vbn_wait() polls before it sleeps */
+    uint64_t wait_spin_us;        /* µs that vbn_wait() polls at most before it sleeps */
     uint64_t unexpected_limit;    /* bytes of tagged messages kept for receives to come */
     uint64_t connect_timeout_ms;  /* ms until a connect attempt series is given up */
     uint64_t recovery_timeout_ms; /* ms to make a lost connection again; 0: not tried */
@@ -236,8 +236,9 @@ int vbn_progress(vbn_context_t *ctx);
 
 /*
  * Waits until there is something to do, or TIMEOUT_MS (-1: no limit) have passed, and does it.
- * Polls for wait_spin_us, then sleeps on the device's and the connection manager's events. Returns
- * as vbn_progress(). Any thread, where several may call; callbacks as in vbn_progress().
+ * Polls for up to wait_spin_us, less where the waits before were longer than that, then sleeps on
+ * the device's and the connection manager's events. Returns as vbn_progress(). Any thread, where
+ * several may call; callbacks as in vbn_progress().
  */
 int vbn_wait(vbn_context_t *ctx, int timeout_ms);
 

@@ -141,8 +141,9 @@ struct vbn_transport {
     void (*disconnect)(vbn_peer_t *peer);
 
     /* Sends LEN bytes at BUF, which must not change until it is over. Messages of one port to one
-     * peer are matched in their order. BUF may be NULL if LEN is 0. Over means that BUF is free:
-     * the message may still wait for the peer's credits, and needs the sender's progress(). */
+     * peer are matched in their order. BUF may be NULL if LEN is 0. Over means that BUF is free
+     * and that the device has the message: it arrives whatever the sender does then, unless the
+     * connection fails. */
     int (*send)(vbn_peer_t *peer, const void *buf, size_t len, uint64_t tag, struct vbn_op *op);
 
     /* Takes the first message from PEER (NULL: from anybody) whose tag equals TAG in the bits of

@@ -169,22 +169,35 @@ static int doze(vbn_context_t *ctx, uint64_t sleep_ns)
     return done;
 }
 
+/*
+ * How long to poll, where the last SLEPT waits in a row were not over by then: as long as it may,
+ * and then less and less. Each sixteenth takes the whole time, to learn whether waits are short
+ * again.
+ */
+static uint64_t spin_ns(const vbn_context_t *ctx, uint32_t slept)
+{
+    return (ctx->opts.wait_spin_us * 1000u) >> (slept % 16 ? vbn_min(slept, 4) : 0);
+}
+
 int vbn_wait(vbn_context_t *ctx, int timeout_ms)
 {
     uint64_t limit = timeout_ms < 0 ? UINT64_MAX : (uint64_t)timeout_ms * VBN_MS_NS;
-    uint64_t start, waited = 0;
+    uint32_t slept = atomic_load_explicit(&ctx->waits_slept, memory_order_relaxed);
+    uint64_t start, spin, waited = 0;
     int n = vbn_progress(ctx);
 
     if (n || !limit)
         return n;
     start = vbn_now_ns(ctx);
+    spin = spin_ns(ctx, slept);
     while (waited < limit) {
-        if (waited >= ctx->opts.wait_spin_us * 1000u)
+        if (waited >= spin)
             n = doze(ctx, limit == UINT64_MAX ? limit : limit - waited);
         n += vbn_progress(ctx);
         if (n)
             break;
         waited = vbn_now_ns(ctx) - start;
     }
+    atomic_store_explicit(&ctx->waits_slept, waited >= spin ? slept + 1 : 0, memory_order_relaxed);
     return n;
 }

@@ -58,7 +58,8 @@ static double share_of(const btl_verbena_modex_t *modex)
     return processors < ranks ? processors / ranks : 1.0;
 }
 
-/* Whose memory each member shares, and the processors that all have. False: a member has no BTL. */
+/* Whose memory each member shares, and the processors that all have. False: a member has no BTL, or
+ * several threads: its job is another one, or another program of this one. */
 static bool members_learn(ompi_communicator_t *comm, mca_btl_base_selected_module_t *btl,
                           uint64_t *memories, uint32_t *processors)
 {
@@ -66,7 +67,7 @@ static bool members_learn(ompi_communicator_t *comm, mca_btl_base_selected_modul
     double sum = 0;
 
     for (int i = 0; i < ompi_comm_size(comm); i++) {
-        if (!member_modex(btl, ompi_comm_peer_lookup(comm, i), &modex))
+        if (!member_modex(btl, ompi_comm_peer_lookup(comm, i), &modex) || modex.threads)
             return false;
         memories[i] = modex.memory;
         sum += share_of(&modex);

@@ -77,6 +77,68 @@ static void eager_needs_no_receiver(void **state)
     free(in);
 }
 
+static void step_alone(struct end *end)
+{
+    tr->progress(end->port);
+    world_idle();
+}
+
+/* Steps of END alone until OP is over. */
+static int finish_alone(struct end *end, struct vbn_op *op)
+{
+    for (int i = 0; i < 200000 && op->status == VBN_PENDING; i++)
+        step_alone(end);
+    return op->status;
+}
+
+/* A rank whose send is over may wait for something else, and make no progress. */
+static void what_is_over_needs_no_sender(void **state)
+{
+    struct vbn_op send, recv;
+    int out = 17, in = 0;
+
+    (void)state;
+    post_recv(&b, b.peer, &in, sizeof(in), 1, VBN_TAG_MAX, &recv);
+    post_send(&a, &out, sizeof(out), 1, &send);
+    assert_int_equal(finish(&send), VBN_OK);
+    assert_int_equal(finish_alone(&b, &recv), VBN_OK);
+    assert_int_equal(in, 17);
+}
+
+/* The same of one who has received: the sender must learn of it, although more is on its way back
+ * than the sender can take. (By UCX a receive may be over before that.) */
+static void what_is_over_needs_no_receiver(void **state)
+{
+    enum { BACK = 2000 };
+    static struct vbn_op back[BACK], took[BACK];
+    size_t len = a.attr.eager_limit + 100000;
+    unsigned char *out = allocate(len), *in = allocate(len);
+    static int words[BACK], got[BACK];
+    struct vbn_op send, recv;
+
+    (void)state;
+    one_message(&a, &b, 8, true);
+    fill(out, len, 5);
+    post_send(&a, out, len, 1, &send);
+    linger();
+    for (int i = 0; i < BACK; i++)
+        post_send(&b, &words[i], sizeof(words[i]), 2, &back[i]);
+    post_recv(&b, b.peer, in, len, 1, VBN_TAG_MAX, &recv);
+    for (int i = 0; i < 1000; i++)
+        step_alone(&b);
+    assert_int_equal(finish(&recv), VBN_OK);
+    assert_filled(in, len, 5);
+    assert_int_equal(strcmp(tr->name, "rc") ? finish(&send) : finish_alone(&a, &send), VBN_OK);
+    for (int i = 0; i < BACK; i++)
+        post_recv(&a, a.peer, &got[i], sizeof(got[i]), 2, VBN_TAG_MAX, &took[i]);
+    for (int i = 0; i < BACK; i++) {
+        assert_int_equal(finish(&took[i]), VBN_OK);
+        assert_int_equal(finish(&back[i]), VBN_OK);
+    }
+    free(out);
+    free(in);
+}
+
 enum { MANY = 500 };
 
 /* Short and long ones mixed: they are matched in the order in which they were sent. */
@@ -453,6 +515,8 @@ const struct CMUnitTest tag_tests[] = {
     TABLE_TEST(all_lengths),
     TABLE_TEST(no_buffer_for_no_bytes),
     TABLE_TEST(eager_needs_no_receiver),
+    TABLE_TEST(what_is_over_needs_no_sender),
+    TABLE_TEST(what_is_over_needs_no_receiver),
     TABLE_TEST(same_tag_keeps_order),
     TABLE_TEST(tags_find_their_receives),
     TABLE_TEST(both_ways_at_once),

@@ -236,6 +236,16 @@ const struct fake_send *lone_send_at(const struct vbn_conn *conn, unsigned n,
     return s;
 }
 
+bool lone_said_bye(const struct vbn_conn *conn)
+{
+    struct vbn_wire_hdr hdr;
+
+    if (!lone_sent(conn))
+        return false;
+    lone_send_at(conn, lone_sent(conn) - 1, &hdr);
+    return hdr.type == VBN_WIRE_BYE;
+}
+
 void lone_complete(struct vbn_conn *conn)
 {
     struct fake_qp *qp = fake_qp(conn->q.qp);

@@ -62,6 +62,9 @@ unsigned lone_sent(const struct vbn_conn *conn);
 const struct fake_send *lone_send_at(const struct vbn_conn *conn, unsigned n,
                                      struct vbn_wire_hdr *hdr);
 
+/* The last that CONN has posted is a farewell. */
+bool lone_said_bye(const struct vbn_conn *conn);
+
 /* All signaled sends of CONN that are outstanding complete well. */
 void lone_complete(struct vbn_conn *conn);
 

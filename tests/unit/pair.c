@@ -20,7 +20,7 @@ static void others_progress(void)
 
     blocking = -1;
     for (int i = 0; i < sides; i++) {
-        if (i == self || !side[i].ctx)
+        if (i == self || !side[i].ctx || side[i].asleep)
             continue;
         fabric_enter(side[i].rank);
         vbn_progress(side[i].ctx);
@@ -169,7 +169,7 @@ void pair_turn(void)
     int did = 0;
 
     for (int i = 0; i < sides; i++) {
-        if (!side[i].ctx)
+        if (!side[i].ctx || side[i].asleep)
             continue;
         fabric_enter(side[i].rank);
         for (int k = 0; k < POLLS; k++)

@@ -17,6 +17,7 @@
 struct side {
     int node, rank;
     vbn_context_t *ctx; /* NULL: closed */
+    bool asleep;        /* makes no progress */
     unsigned char addr[VBN_ADDRESS_MAX];
     size_t addr_len;
     vbn_endpoint_t *to[SIDES_MAX];

@@ -289,6 +289,32 @@ static void given_up_at_the_deadline(void **state)
     assert_int_equal(fake_count(FAKE_RESOLVE_ADDR), attempts);
 }
 
+/* A peer that has just asked can be reached: the time does not count that went by over its request.
+ */
+static void deadline_after_an_attempt_of_the_peer(void **state)
+{
+    vbn_endpoint_t *ep = lone_peer(ctx, 7);
+    struct vbn_wire_hello hello = lone_hello(ctx, 7);
+    struct rdma_cm_id *id;
+
+    (void)state;
+    send_to(ep);
+    id = lone_request(ctx, &hello);
+    lone_progress(ctx);
+    assert_ptr_equal(ep->attempt, id->context);
+    lone_pass(ctx, 11000);
+    fake_event(id, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL, NULL, 0);
+    lone_progress(ctx);
+    assert_int_equal(unit.failures, 0);
+    until_next_attempt(ep);
+    fail_attempt(ep);
+    assert_int_equal(unit.failures, 0);
+    until_next_attempt(ep);
+    lone_pass(ctx, 10000);
+    fail_attempt(ep);
+    assert_int_equal(unit.failures, 1);
+}
+
 /* The time runs from when there was something to send, not from an attempt long ago. */
 static void deadline_of_an_old_attempt_is_forgotten(void **state)
 {
@@ -380,16 +406,6 @@ static void never_connected(void **state)
     assert_int_equal(fake_count(FAKE_RESOLVE_ADDR), 0);
 }
 
-static bool said_bye(const struct vbn_conn *conn)
-{
-    struct vbn_wire_hdr hdr;
-
-    if (!lone_sent(conn))
-        return false;
-    lone_send_at(conn, lone_sent(conn) - 1, &hdr);
-    return hdr.type == VBN_WIRE_BYE;
-}
-
 static void farewell_after_all_is_delivered(void **state)
 {
     struct vbn_conn *conn = lone_connect(ctx, 7);
@@ -404,13 +420,13 @@ static void farewell_after_all_is_delivered(void **state)
     assert_int_equal(vbn_am_send(ep, 1, NULL, 0), VBN_ERR_CLOSED);
     assert_int_equal(vbn_endpoint_connect(ep), VBN_ERR_CLOSED);
     lone_pass(ctx, 50);
-    assert_false(said_bye(conn));
+    assert_false(lone_said_bye(conn));
     hdr = lone_hdr(conn, VBN_WIRE_ACK);
     hdr.ack = 2;
     lone_message(conn, &hdr, NULL);
-    assert_false(said_bye(conn));
+    assert_false(lone_said_bye(conn));
     lone_ack(conn);
-    assert_true(said_bye(conn));
+    assert_true(lone_said_bye(conn));
     lone_ack(conn);
     lone_pass(ctx, 10);
     assert_ptr_equal(ep->conn, conn); /* it may still be under way */
@@ -437,7 +453,7 @@ static void closed_while_connecting(void **state)
     lone_progress(ctx);
     assert_int_equal(lone_sent(conn), 1); /* what was to be sent is sent */
     lone_ack(conn);
-    assert_true(said_bye(conn));
+    assert_true(lone_said_bye(conn));
     lone_complete(conn);
     lone_progress(ctx);
     assert_null(vbn_endpoint_find(ctx, 7));
@@ -520,7 +536,7 @@ static void both_close_at_once(void **state)
     (void)state;
     fake_disconnect_by_itself(false);
     vbn_endpoint_close(conn->ep);
-    assert_true(said_bye(conn));
+    assert_true(lone_said_bye(conn));
     bye(conn); /* before our own is through */
     assert_true(fake_id(conn->id)->disconnected);
     fake_event(conn->id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL, 0);
@@ -562,7 +578,7 @@ static void no_credit_for_the_farewell(void **state)
     lone_pass(ctx, 10);
     assert_int_equal(lone_sent(conn), 0);
     lone_ack(conn); /* with new credits */
-    assert_true(said_bye(conn));
+    assert_true(lone_said_bye(conn));
 }
 
 /* --- released --------------------------------------------------------------------------------- */
@@ -710,6 +726,7 @@ int main(void)
         T(pauses_double_up_to_a_limit),
         T(jitter_is_drawn),
         T(given_up_at_the_deadline),
+        T(deadline_after_an_attempt_of_the_peer),
         T(deadline_of_an_old_attempt_is_forgotten),
         T(connected_in_the_end_starts_afresh),
         T(addresses_in_turn),

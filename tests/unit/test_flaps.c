@@ -9,6 +9,12 @@ static void recovering(struct vbn_options *opts)
     opts->recovery_timeout_ms = LIMIT_MS;
 }
 
+static void patient(struct vbn_options *opts)
+{
+    recovering(opts);
+    opts->close_timeout_ms = LIMIT_MS;
+}
+
 static void open_sides(int count, uint64_t seed, const struct fabric_config *config)
 {
     pair_open(count, seed, config, NULL, recovering);
@@ -169,6 +175,59 @@ static void closing_delivers_what_was_lost(void **state)
     pair_close();
 }
 
+/* The queue pair of side FAILED fails, and at once side LEAVING closes, with nothing left to be
+ * said but the farewell. Side 0 alone knows the way to the other. */
+static void leave_after_a_failure(int failed, int leaving)
+{
+    uint64_t ns;
+
+    pair_open(2, 1, NULL, NULL, patient);
+    assert_int_equal(pair_send(0, 1, 20), VBN_OK);
+    pair_pass(100);
+    fabric_qp_fail(TAILQ_FIRST(&side[failed].ctx->conns)->q.qp_num);
+    assert_int_equal(pair_close_side(leaving, &ns), VBN_OK);
+    pair_pass(2 * LIMIT_MS);
+    nobody_failed();
+    assert_int_equal(recoveries(failed), 1);
+    pair_close();
+}
+
+/* Who has lost it can only wait: it learns that this was no loss, although the farewell did not
+ * arrive by the old one. */
+static void a_farewell_to_who_has_lost_it(void **state)
+{
+    (void)state;
+    leave_after_a_failure(1, 0);
+}
+
+/* The other way round: only the other one can ask again, and is waited for. */
+static void a_farewell_that_is_asked_for(void **state)
+{
+    (void)state;
+    leave_after_a_failure(0, 1);
+}
+
+/* What the peer's device has, with the farewell behind it, is found when the peer looks. */
+static void closing_while_the_peer_is_busy(void **state)
+{
+    uint64_t ns;
+
+    (void)state;
+    pair_open(2, 1, NULL, NULL, patient);
+    assert_int_equal(pair_send(0, 1, 20), VBN_OK);
+    assert_int_equal(pair_send(1, 0, 20), VBN_OK);
+    pair_until(pair_quiet, 1000);
+    side[1].asleep = true;
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(pair_send(0, 1, 30), VBN_OK);
+    assert_int_equal(pair_close_side(0, &ns), VBN_OK);
+    side[1].asleep = false;
+    pair_pass(2 * LIMIT_MS);
+    assert_int_equal(side[1].got[0], side[0].sent[1]);
+    nobody_failed();
+    pair_close();
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_teardown(name, pair_teardown)
@@ -179,6 +238,9 @@ int main(void)
         T(a_killed_peer_is_known_soon),
         T(closing_without_a_link),
         T(closing_delivers_what_was_lost),
+        T(closing_while_the_peer_is_busy),
+        T(a_farewell_to_who_has_lost_it),
+        T(a_farewell_that_is_asked_for),
     };
 
     return cmocka_run_group_tests_name("flaps", tests, NULL, NULL);

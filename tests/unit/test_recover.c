@@ -375,7 +375,34 @@ static void a_request_from_before(void **state)
     request(0, 0);
     assert_int_equal(refused_for(), VBN_REASON_BUSY);
     assert_ptr_equal(ep->conn, conn);
-    assert_true(conn->q.probing); /* whether the peer knows of it its device tells */
+    assert_true(conn->q.probed_ns); /* whether the peer knows of it its device tells */
+}
+
+/* It goes on asking, and its device does not answer on the connection that looks well here. */
+static void requests_of_who_never_had_it(void **state)
+{
+    (void)state;
+    request(0, 0);
+    request(0, 0); /* the same one, twice on its way */
+    assert_ptr_equal(ep->conn, conn);
+    lone_pass(ctx, 25);
+    request(0, 0);
+    assert_int_equal(refused_for(), VBN_REASON_BUSY);
+    assert_null(ep->conn);
+    assert_int_equal(unit.failures, 0);
+    assert_contains(ep->recovery.cause, "asks for another, and");
+}
+
+/* Its device answers: so they are old ones. */
+static void requests_from_before_one_by_one(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        request(0, 0);
+        lone_complete(conn);
+        lone_pass(ctx, 25);
+    }
+    assert_ptr_equal(ep->conn, conn);
 }
 
 static void a_request_for_what_is_gone(void **state)
@@ -558,6 +585,85 @@ static void the_device_is_gone(void **state)
     assert_int_equal(ended, 1);
 }
 
+/* --- the farewell --------------------------------------------------------------------------- */
+
+/* Said, and perhaps not heard: it is said again, by another connection. */
+static void a_farewell_lost(void **state)
+{
+    (void)state;
+    vbn_endpoint_close(ep);
+    assert_true(lone_said_bye(conn));
+    lose(IBV_WC_RETRY_EXC_ERR);
+    assert_ptr_equal(vbn_endpoint_find(ctx, PEER), ep);
+    meet_again(0);
+    assert_true(lone_said_bye(conn));
+    lone_complete(conn);
+    lone_pass(ctx, 60);
+    assert_null(vbn_endpoint_find(ctx, PEER));
+    assert_int_equal(unit.failures, 0);
+}
+
+/* The device does not even take it. */
+static void a_farewell_refused(void **state)
+{
+    (void)state;
+    fake_fail(FAKE_POST_SEND, 1, EIO);
+    vbn_endpoint_close(ep);
+    lone_progress(ctx);
+    lone_progress(ctx);
+    meet_again(0);
+    assert_true(lone_said_bye(conn));
+    lone_complete(conn);
+    lone_pass(ctx, 60);
+    assert_null(vbn_endpoint_find(ctx, PEER));
+}
+
+/* The peer had heard it, and is over. */
+static void a_farewell_heard_after_all(void **state)
+{
+    (void)state;
+    vbn_endpoint_close(ep);
+    lose(IBV_WC_RETRY_EXC_ERR);
+    lone_refuse(ask(), VBN_REASON_CLOSED);
+    lone_pass(ctx, 60);
+    assert_null(vbn_endpoint_find(ctx, PEER));
+    assert_int_equal(unit.failures, 0);
+}
+
+/* Nobody is told of a loss where nothing is lost. */
+static void a_farewell_to_nobody(void **state)
+{
+    (void)state;
+    assert_true(vbn_shutdown(ctx) > 0); /* unlike vbn_endpoint_close(): the caller still hears */
+    assert_true(lone_said_bye(conn));
+    lose(IBV_WC_RETRY_EXC_ERR);
+    nobody_there();
+    lone_pass(ctx, 300);
+    nobody_there();
+    lone_pass(ctx, 310);
+    nobody_there();
+    assert_int_equal(ep->state, VBN_EP_CLOSED);
+    assert_int_equal(unit.failures, 0);
+    assert_int_equal(unit.log_count[VBN_LOG_ERROR], 0);
+}
+
+/* Only the peer can ask again: it has a moment for it. */
+static void a_farewell_without_an_address(void **state)
+{
+    (void)state;
+    conn = lone_accept(ctx, 8);
+    ep = conn->ep;
+    lone_am(conn, 9, "x", 1);
+    assert_true(vbn_shutdown(ctx) > 0);
+    assert_true(lone_said_bye(conn));
+    lose(IBV_WC_RETRY_EXC_ERR);
+    lone_pass(ctx, 500);
+    assert_int_equal(ep->state, VBN_EP_CLOSING);
+    lone_pass(ctx, 1100);
+    assert_int_equal(ep->state, VBN_EP_CLOSED);
+    assert_int_equal(unit.failures, 0);
+}
+
 /* --- the link --------------------------------------------------------------------------------- */
 
 static void link_is(enum ibv_port_state state)
@@ -703,6 +809,8 @@ int main(void)
         T(a_put_and_a_link_that_often_fails),
         T(a_request_of_who_has_lost_it),
         T(a_request_from_before),
+        T(requests_of_who_never_had_it),
+        T(requests_from_before_one_by_one),
         T(a_request_for_what_is_gone),
         T(an_answer_for_what_is_gone),
         T(a_request_of_who_missed_the_farewell),
@@ -715,6 +823,11 @@ int main(void)
         T(again_and_again),
         T(again_and_again_with_progress),
         T(the_device_is_gone),
+        T(a_farewell_lost),
+        T(a_farewell_refused),
+        T(a_farewell_heard_after_all),
+        T(a_farewell_to_nobody),
+        T(a_farewell_without_an_address),
         T(nothing_is_said_without_a_link),
         T(nothing_is_said_without_an_address),
         T(the_link_is_back),

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Waiting: how long it polls before it sleeps. (Sleeping and waking: tests/table/event.c.) */
+#include "lone.h"
+
+static vbn_context_t *ctx;
+static unsigned polled_us;     /* of the present wait */
+static uint64_t message_at_ns; /* when a message comes; 0: none does */
+
+static void message_done(struct vbn_comp *comp, const struct ibv_wc *wc)
+{
+    assert_int_equal(wc->wr_id, (uintptr_t)comp);
+}
+static struct vbn_comp message = {.done = message_done};
+
+/* Each look at the clock takes a microsecond, or all of the time where the queues are armed. */
+static uint64_t clock_ns(void *arg)
+{
+    (void)arg;
+    if (ctx && ctx->armed) {
+        unit.now_ns += 10 * UNIT_MS;
+        return unit.now_ns;
+    }
+    polled_us++;
+    unit.now_ns += 1000;
+    if (message_at_ns && unit.now_ns >= message_at_ns) {
+        struct ibv_wc wc = {.wr_id = (uintptr_t)&message, .status = IBV_WC_SUCCESS};
+
+        message_at_ns = 0;
+        fake_completion(ctx->cqs.cq[0]->cq, &wc);
+    }
+    return unit.now_ns;
+}
+
+static void tweak(struct vbn_options *opts)
+{
+    opts->clock_ns = clock_ns;
+    opts->wait_spin_us = 200;
+}
+
+static int setup(void **state)
+{
+    lone_setup(state);
+    ctx = lone_open(tweak);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    lone_close(ctx);
+    return lone_teardown(state);
+}
+
+/* How long a wait polled, whose message comes after US; 0: that ends by its timeout. */
+static unsigned polled(unsigned us)
+{
+    ctx->armed = false;
+    polled_us = 0;
+    message_at_ns = us ? unit.now_ns + 1000ull * us : 0;
+    assert_int_equal(vbn_wait(ctx, 1), us > 0);
+    return polled_us;
+}
+
+static void no_polling_where_it_is_in_vain(void **state)
+{
+    (void)state;
+    assert_in_range(polled(0), 195, 210);
+    assert_in_range(polled(0), 95, 110);
+    assert_in_range(polled(0), 45, 60);
+    assert_in_range(polled(0), 20, 35);
+    for (int i = 4; i < 16; i++)
+        assert_in_range(polled(0), 10, 25);
+    assert_in_range(polled(0), 195, 210); /* a try */
+    for (int i = 17; i < 32; i++)
+        assert_in_range(polled(0), 10, 25);
+    assert_in_range(polled(100), 95, 110); /* another one, and not in vain */
+    assert_in_range(polled(0), 195, 210);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(no_polling_where_it_is_in_vain, setup, teardown),
+    };
+
+    return cmocka_run_group_tests_name("wait", tests, NULL, NULL);
+}
