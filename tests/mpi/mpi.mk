@@ -6,6 +6,7 @@ check_PROGRAMS += tests/mpi/mpi_suite
 endif
 tests_mpi_mpi_suite_SOURCES = \
 	tests/mpi/all_pairs.c \
+	tests/mpi/buffers.c \
 	tests/mpi/collectives.c \
 	tests/mpi/common.c \
 	tests/mpi/common.h \
@@ -13,6 +14,7 @@ tests_mpi_mpi_suite_SOURCES = \
 	tests/mpi/connects.c \
 	tests/mpi/datatypes.c \
 	tests/mpi/flood.c \
+	tests/mpi/large.c \
 	tests/mpi/orders.c \
 	tests/mpi/outstanding.c \
 	tests/mpi/overlap.c \
@@ -24,11 +26,13 @@ tests_mpi_mpi_suite_SOURCES = \
 	tests/mpi/ring.c \
 	tests/mpi/rma.c \
 	tests/mpi/sizes.c \
+	tests/mpi/spawn.c \
 	tests/mpi/suite.c \
+	tests/mpi/threads.c \
 	tests/mpi/unexpected.c \
 	tests/mpi/waits.c
 tests_mpi_mpi_suite_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
-tests_mpi_mpi_suite_LDADD = $(MPI_LIBS)
+tests_mpi_mpi_suite_LDADD = $(MPI_LIBS) -lpthread
 
 # Preloaded. -rpath makes libtool build a shared object that is not installed.
 check_LTLIBRARIES += tests/mpi/break_qps.la
@@ -41,6 +45,7 @@ EXTRA_DIST += \
 	tests/mpi/on-nodes \
 	tests/mpi/repeat-jobs \
 	tests/mpi/run-hpcc \
+	tests/mpi/run-mix \
 	tests/mpi/run-netpipe \
 	tests/mpi/run-suite \
 	tests/mpi/run-valgrind \

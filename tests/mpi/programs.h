@@ -4,6 +4,8 @@
 #ifndef VERBENA_TESTS_MPI_PROGRAMS_H
 #define VERBENA_TESTS_MPI_PROGRAMS_H
 
+#include <mpi.h>
+
 struct job;
 
 void run_connects(const struct job *job);
@@ -23,6 +25,13 @@ void run_orders(const struct job *job);
 void run_overlap(const struct job *job);
 void run_communicators(const struct job *job);
 void run_rma(const struct job *job);
+void run_threads(const struct job *job);
+void run_spawn(const struct job *job);
+void run_buffers(const struct job *job);
+void run_large(const struct job *job);
 void run_waits(const struct job *job);
+
+/* What a process does that run_spawn() has spawned. */
+void run_as_child(MPI_Comm parents);
 
 #endif

@@ -37,6 +37,10 @@ static const struct program programs[] = {
     {"overlap", run_overlap, "many nonblocking collectives and messages at once"},
     {"communicators", run_communicators, "split, dup, free, intercommunicators under traffic"},
     {"rma", run_rma, "one-sided put, get, accumulate and atomics"},
+    {"threads", run_threads, "threads at once, with --threads"},
+    {"buffers", run_buffers, "memory of all kinds, mapped again between messages"},
+    {"large", run_large, "a message larger than a device takes at once"},
+    {"spawn", run_spawn, "processes that join later"},
     {"waits", run_waits, "ranks that wait for one that is late, and the processor time of that"},
 };
 enum { PROGRAM_COUNT = sizeof programs / sizeof programs[0] };
@@ -68,8 +72,9 @@ static void program_run(const struct program *program, const struct job *job)
 static int usage(void)
 {
     fprintf(stderr,
-            "usage: mpi_suite [--list] [--timeout SECONDS] [--while FILE] [PROGRAM…]\n"
+            "usage: mpi_suite [--list] [--threads] [--timeout SECONDS] [--while FILE] [PROGRAM…]\n"
             "Runs the named programs (all without a name) in the order given.\n"
+            "--threads: with MPI_THREAD_MULTIPLE.\n"
             "--timeout: how long one step of a program may take (default 120 s).\n"
             "--while: goes round the named programs until rank 0 finds no FILE any more.\n");
     return 2;
@@ -97,10 +102,41 @@ static void run_named(int count, char **names, const struct job *job)
         program_run(&programs[i], job);
 }
 
+/* KiB of memory that this process has, without what it shares with files. */
+static long memory_kib(void)
+{
+    long pages = 0, resident = 0, shared = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file != NULL && fscanf(file, "%ld %ld %ld", &pages, &resident, &shared) != 3)
+        resident = shared = 0;
+    if (file != NULL)
+        fclose(file);
+    return (resident - shared) * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static void tell_memory(const struct job *job)
+{
+    long own = memory_kib(), most = 0;
+    MPI_Reduce(&own, &most, 1, MPI_LONG, MPI_MAX, 0, MPI_COMM_WORLD);
+    if (job->rank == 0) {
+        printf("MEMORY %ld KiB\n", most);
+        fflush(stdout);
+    }
+}
+
+/* Each round in an order of its own. */
 static void repeat_named(int count, char **names, const struct job *job, const char *while_file)
 {
-    for (int i = 0; is_there(while_file); i = (i + 1) % count)
-        program_run(program_find(names[i]), job);
+    int order[PROGRAM_COUNT];
+    uint64_t state = job->seed;
+    for (int i = 0; i < count; i++)
+        order[i] = i;
+    while (is_there(while_file)) {
+        shuffle(order, count, &state);
+        for (int i = 0; i < count && is_there(while_file); i++)
+            program_run(program_find(names[order[i]]), job);
+        tell_memory(job);
+    }
 }
 
 static void run_all(int count, char **names, unsigned timeout_s, const char *while_file)
@@ -111,7 +147,11 @@ static void run_all(int count, char **names, unsigned timeout_s, const char *whi
     const char *seed = getenv("VERBENA_TEST_SEED");
     job.seed = seed != NULL ? strtoull(seed, NULL, 0) : 1;
     common_init(&job, timeout_s);
-    if (while_file != NULL)
+    MPI_Comm parents;
+    MPI_Comm_get_parent(&parents);
+    if (parents != MPI_COMM_NULL)
+        run_as_child(parents);
+    else if (while_file != NULL)
         repeat_named(count, names, &job, while_file);
     else
         run_named(count, names, &job);
@@ -123,11 +163,15 @@ int main(int argc, char **argv)
 {
     unsigned timeout_s = 120;
     const char *while_file = NULL;
-    int arg = 1;
+    int arg = 1, level = MPI_THREAD_SINGLE, provided;
     for (; arg < argc && argv[arg][0] == '-'; arg++) {
         if (strcmp(argv[arg], "--list") == 0) {
             list();
             return 0;
+        }
+        if (strcmp(argv[arg], "--threads") == 0) {
+            level = MPI_THREAD_MULTIPLE;
+            continue;
         }
         if (arg + 1 == argc)
             return usage();
@@ -138,7 +182,7 @@ int main(int argc, char **argv)
         else
             return usage();
     }
-    if (while_file != NULL && arg == argc)
+    if (while_file != NULL && (arg == argc || argc - arg > PROGRAM_COUNT))
         return usage();
     for (int i = arg; i < argc; i++) {
         if (program_find(argv[i]) == NULL) {
@@ -146,7 +190,11 @@ int main(int argc, char **argv)
             return 2;
         }
     }
-    MPI_Init(&argc, &argv);
+    MPI_Init_thread(&argc, &argv, level, &provided);
+    if (provided < level) {
+        fprintf(stderr, "mpi_suite: this MPI has no MPI_THREAD_MULTIPLE\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
     run_all(argc - arg, argv + arg, timeout_s, while_file);
     return 0;
 }

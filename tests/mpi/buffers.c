@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages from and into memory of all kinds: on the stack, mapped, not writable, in huge pages,
+ * shared with a child; and memory that is given back and mapped again between two messages, at the
+ * same address with other bytes, which a registration kept from before would not show.
+ */
+#include "common.h"
+#include "programs.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { TAG = 1, LEN_STACK = 100000, ROUNDS = 6, HUGE_BYTES = 4 << 20 };
+
+static const size_t lens[] = {1000, 70000, 1200000};
+enum { LENS = sizeof lens / sizeof lens[0] };
+
+/* Who sends to this rank, and to whom it sends. */
+struct neighbours {
+    int from, to;
+};
+
+static struct neighbours neighbours_of(const struct job *job)
+{
+    return (struct neighbours){(job->rank + job->size - 1) % job->size,
+                               (job->rank + 1) % job->size};
+}
+
+static struct message message_from(int source, const struct job *job, size_t len, uint64_t serial)
+{
+    return (struct message){source, (source + 1) % job->size, TAG, len, serial};
+}
+
+/* OUT goes to the next rank, and IN gets what comes from the one before. */
+static void shift(const struct job *job, const struct message *in, void *in_bytes,
+                  const struct message *out, const void *out_bytes)
+{
+    struct neighbours ring = neighbours_of(job);
+    MPI_Status status;
+    MPI_Sendrecv(out_bytes, (int)out->len_bytes, MPI_BYTE, ring.to, TAG, in_bytes,
+                 (int)in->len_bytes, MPI_BYTE, ring.from, TAG, MPI_COMM_WORLD, &status);
+    message_check_status(in, &status);
+    message_check(in, in_bytes);
+}
+
+/* Both ends in the LEN bytes at OUT_BYTES, which are filled here, and IN_BYTES. */
+static void shift_filled(const struct job *job, void *in_bytes, void *out_bytes, size_t len,
+                         uint64_t serial)
+{
+    struct message in = message_from(neighbours_of(job).from, job, len, serial);
+    struct message out = message_from(job->rank, job, len, serial);
+    message_poison(&in, in_bytes);
+    message_fill(&out, out_bytes);
+    shift(job, &in, in_bytes, &out, out_bytes);
+}
+
+static void on_the_stack(const struct job *job)
+{
+    char in[LEN_STACK], out[LEN_STACK];
+    step("the stack");
+    for (int round = 0; round < ROUNDS; round++)
+        shift_filled(job, in, out, LEN_STACK, (uint64_t)round);
+}
+
+static void *map(void *at, size_t len)
+{
+    void *bytes = mmap(at, len, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | (at ? MAP_FIXED : 0), -1, 0);
+    expect(bytes != MAP_FAILED, "no mapping of %zu bytes", len);
+    return bytes;
+}
+
+/* Unmapped and mapped anew at the same place: other pages, which a stale registration misses. */
+static void mapped_again(const struct job *job, size_t len)
+{
+    char *in = map(NULL, len), *out = map(NULL, len);
+    step("%zu bytes mapped again at the same address", len);
+    for (int round = 0; round < ROUNDS; round++) {
+        shift_filled(job, in, out, len, (uint64_t)round);
+        munmap(in, len);
+        munmap(out, len);
+        map(in, len);
+        map(out, len);
+    }
+    munmap(in, len);
+    munmap(out, len);
+}
+
+/* The same by malloc(), which maps what is large, and keeps what is not. */
+static void allocated_again(const struct job *job, size_t len)
+{
+    step("%zu bytes allocated again", len);
+    for (int round = 0; round < ROUNDS; round++) {
+        char *in = malloc(len), *out = malloc(len);
+        expect(in && out, "out of memory");
+        shift_filled(job, in, out, len, (uint64_t)round);
+        free(out);
+        free(in);
+    }
+}
+
+/* The pages are given back under a mapping that stays. */
+static void dropped(const struct job *job, size_t len)
+{
+    char *in = map(NULL, len), *out = map(NULL, len);
+    step("%zu bytes whose pages are given back", len);
+    for (int round = 0; round < ROUNDS; round++) {
+        shift_filled(job, in, out, len, (uint64_t)round);
+        madvise(in, len, MADV_DONTNEED);
+        madvise(out, len, MADV_DONTNEED);
+    }
+    munmap(in, len);
+    munmap(out, len);
+}
+
+/* A buffer that moves, and another one that takes its place. */
+static void moved(const struct job *job, size_t len)
+{
+    char *in = map(NULL, len), *out = map(NULL, len);
+    step("%zu bytes that move", len);
+    for (int round = 0; round < ROUNDS; round++) {
+        shift_filled(job, in, out, len, (uint64_t)round);
+        char *away = mremap(out, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, map(NULL, len));
+        expect(away != MAP_FAILED, "mremap");
+        map(out, len);
+        shift_filled(job, in, out, len, 1000 + (uint64_t)round);
+        shift_filled(job, in, away, len, 2000 + (uint64_t)round);
+        munmap(away, len);
+    }
+    munmap(in, len);
+    munmap(out, len);
+}
+
+/* Filled, and then no longer writable: as constants of a program are, or a file's mapping. */
+static void not_writable(const struct job *job, size_t len)
+{
+    char *in = map(NULL, len), *out = map(NULL, len);
+    struct message from = message_from(neighbours_of(job).from, job, len, 1);
+    struct message to = message_from(job->rank, job, len, 1);
+    step("%zu bytes that cannot be written", len);
+    message_fill(&to, out);
+    expect(mprotect(out, len, PROT_READ) == 0, "mprotect");
+    for (int round = 0; round < ROUNDS; round++) {
+        message_poison(&from, in);
+        shift(job, &from, in, &to, out);
+    }
+    munmap(in, len);
+    munmap(out, len);
+}
+
+/* Where the machine has none, ordinary pages that may become huge. */
+static void in_huge_pages(const struct job *job)
+{
+    char *bytes = mmap(NULL, 2 * HUGE_BYTES, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+    step("huge pages");
+    if (bytes == MAP_FAILED) {
+        bytes = map(NULL, 2 * HUGE_BYTES);
+        madvise(bytes, 2 * HUGE_BYTES, MADV_HUGEPAGE);
+    }
+    for (int i = 0; i < LENS; i++)
+        shift_filled(job, bytes, bytes + HUGE_BYTES, lens[i], (uint64_t)i);
+    munmap(bytes, 2 * HUGE_BYTES);
+}
+
+/* A child of a fork has the pages too, and a write of either side gives it others. */
+static void with_children(const struct job *job, size_t len)
+{
+    char *in = guarded_alloc(len), *out = guarded_alloc(len);
+    step("%zu bytes, with children", len);
+    for (int round = 0; round < ROUNDS; round++) {
+        int hold[2], status = -1;
+        expect(pipe(hold) == 0, "pipe");
+        pid_t child = fork();
+        if (child == 0) { /* writes, and lives until its parent has sent */
+            char byte;
+            close(hold[1]);
+            memset(out, 0x55, len);
+            _exit(read(hold[0], &byte, 1) != 0);
+        }
+        expect(child > 0, "fork");
+        close(hold[0]);
+        shift_filled(job, in, out, len, (uint64_t)round);
+        close(hold[1]);
+        expect(waitpid(child, &status, 0) == child && status == 0, "the child ended with %d",
+               status);
+        expect(system("true") == 0, "system()");
+    }
+    guarded_free(in);
+    guarded_free(out);
+}
+
+void run_buffers(const struct job *job)
+{
+    on_the_stack(job);
+    for (int i = 0; i < LENS; i++) {
+        mapped_again(job, lens[i]);
+        allocated_again(job, lens[i]);
+        dropped(job, lens[i]);
+        moved(job, lens[i]);
+        not_writable(job, lens[i]);
+        with_children(job, lens[i]);
+    }
+    in_huge_pages(job);
+}
