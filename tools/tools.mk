@@ -79,6 +79,6 @@ check-gates: check-style check-layers check-headers check-exports check-cppcheck
 .PHONY: cost format check-gates check-style check-layers check-headers check-exports check-cppcheck \
 	check-tidy check-shell
 
-EXTRA_DIST += tools/bench tools/bench-coll tools/bench-common.sh tools/bench-wait tools/build tools/cost \
+EXTRA_DIST += tools/bench tools/bench-coll tools/bench-common.sh tools/bench-wait tools/bench-incast tools/build tools/cost \
 	tools/check-exports tools/check-layers tools/common.sh tools/cppcheck.suppressions tools/packages
 CLEANFILES += cppcheck-queue.h

@@ -20,6 +20,8 @@ static int measure(struct perf_pair *p, enum perf_test test, size_t len,
         return perf_stream(p, len, PERF_RATE_WINDOW, figures);
     case PERF_BANDWIDTH:
         return perf_stream(p, len, p->opts->window, figures);
+    case PERF_INCAST:
+        return perf_incast(p, len, figures);
     default:
         return perf_onesided(p, test, len, figures);
     }

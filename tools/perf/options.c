@@ -11,13 +11,14 @@
 #define WINDOW_MAX  4096u
 #define SIZE_MAX_MB 1024u
 
-const char *const perf_test_names[PERF_TESTS] = {"latency", "bandwidth", "rate", "put", "get"};
+const char *const perf_test_names[PERF_TESTS] = {"latency", "bandwidth", "rate",
+                                                 "put",     "get",       "incast"};
 
 enum { OPT_CSV = 1000, OPT_REGISTERED, OPT_UNREGISTERED, OPT_WAIT };
 
 static const struct argp_option option_list[] = {
     {"test", 't', "LIST", 0,
-     "latency, bandwidth, rate, put, get, with commas between, or all (default: "
+     "latency, bandwidth, rate, put, get, incast, with commas between, or all (default: "
      "latency,bandwidth,rate)",
      0},
     {"sizes", 's', "A..B", 0,
@@ -25,7 +26,9 @@ static const struct argp_option option_list[] = {
      "0..4m; only latency measures 0 bytes, and rate has always 8)",
      0},
     {"seconds", 'S', "S", 0, "for each figure (default: 0.5)", 0},
-    {"window", 'w', "N", 0, "messages or operations at once, for bandwidth (default: 64)", 0},
+    {"window", 'w', "N", 0,
+     "messages or operations at once, for bandwidth; messages of a burst, for incast (default: 64)",
+     0},
     {"registered", OPT_REGISTERED, NULL, 0, "messages from and to registered memory (default)", 0},
     {"unregistered", OPT_UNREGISTERED, NULL, 0, "messages from and to memory as it comes", 0},
     {"wait", OPT_WAIT, NULL, 0,

@@ -169,13 +169,15 @@ static unsigned patience_of(const struct vbn_job *job)
 int perf_pair_init(struct perf_pair *p, struct vbn_job *job, const struct perf_options *opts)
 {
     uint32_t half = job->ranks / 2;
-    unsigned ops = opts->window > PERF_RATE_WINDOW ? opts->window : PERF_RATE_WINDOW;
+    size_t ops = opts->window > PERF_RATE_WINDOW ? opts->window : PERF_RATE_WINDOW;
     int status;
 
     *p = (struct perf_pair){.job = job, .opts = opts, .measures = job->rank < half};
     p->partner = p->measures ? job->rank + half : job->rank - half;
     p->peer = job->peers[p->partner];
     p->patience = patience_of(job);
+    if (opts->tests & 1u << PERF_INCAST)
+        ops *= job->ranks;
     p->ops = calloc(ops, sizeof(*p->ops));
     p->samples = calloc(PERF_SAMPLES_MAX, sizeof(*p->samples));
     status = p->ops && p->samples ? map_buffers(p) : VBN_ERR_NO_MEMORY;

@@ -5,7 +5,15 @@
 
 #include "verbena_bootstrap.h"
 
-enum perf_test { PERF_LATENCY, PERF_BANDWIDTH, PERF_RATE, PERF_PUT, PERF_GET, PERF_TESTS };
+enum perf_test {
+    PERF_LATENCY,
+    PERF_BANDWIDTH,
+    PERF_RATE,
+    PERF_PUT,
+    PERF_GET,
+    PERF_INCAST,
+    PERF_TESTS
+};
 
 #define PERF_RATE_BYTES  8u
 #define PERF_RATE_WINDOW 64u
@@ -54,7 +62,7 @@ struct perf_pair {
     vbn_rkey_t *rkey; /* the partner's memory */
     uint64_t remote_out, remote_in;
 
-    struct vbn_op *ops; /* as many as the largest window has */
+    struct vbn_op *ops; /* as many as the largest window has; for incast, of each rank */
     double *samples;
     struct vbn_error err; /* why a status is no VBN_OK, where that is known */
 };
@@ -76,6 +84,9 @@ int perf_hear(struct perf_pair *p, uint64_t tag);
 void perf_fill(struct perf_pair *p, size_t len);   /* `out`, of this rank */
 void perf_poison(struct perf_pair *p, size_t len); /* `in` */
 int perf_check(struct perf_pair *p, size_t len);   /* `in`: the partner's bytes, and no more */
+
+/* incast.c: all ranks call it; FIGURES of rank 0. */
+int perf_incast(struct perf_pair *p, size_t len, struct perf_figures *figures);
 
 /* tagged.c, onesided.c: both of the pair call them; FIGURES of the one that measures. */
 int perf_latency(struct perf_pair *p, size_t len, struct perf_figures *figures);

@@ -4,6 +4,7 @@
 VBN_PERF_SOURCES = \
 	tools/perf/clock.c \
 	tools/perf/data.c \
+	tools/perf/incast.c \
 	tools/perf/main.c \
 	tools/perf/onesided.c \
 	tools/perf/options.c \

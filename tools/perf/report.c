@@ -48,9 +48,9 @@ int perf_report_open(struct vbn_job *job, const struct perf_options *opts,
 }
 
 /* Of all pairs: the mean time, the worst percentile, and all that went through together. */
-static struct perf_figures sum_up(const struct perf_report *r)
+static struct perf_figures sum_up(const struct perf_report *r, enum perf_test test)
 {
-    uint32_t pairs = r->job->ranks / 2;
+    uint32_t pairs = test == PERF_INCAST ? 1 : r->job->ranks / 2;
     struct perf_figures sum = {0};
 
     for (uint32_t i = 0; i < pairs; i++) {
@@ -107,7 +107,7 @@ int perf_report_line(struct perf_report *r, enum perf_test test, size_t len,
     if (status == VBN_OK)
         status = vbn_job_allgather(r->job, figures, sizeof(*figures), r->all);
     if (status == VBN_OK && r->job->rank == 0) {
-        sum = sum_up(r);
+        sum = sum_up(r, test);
         print_line(r, test, len, &sum);
     }
     return status;
