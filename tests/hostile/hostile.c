@@ -207,6 +207,7 @@ int main(int argc, char **argv)
     static struct hostile h = {.seconds = 20, .random = 1};
     unsigned most = parse(&h, argc, argv), failed;
 
+    h.qp_nums = (uint32_t)rnd(&h);
     h.memory = calloc(SHOTS_MAX, MESSAGE_MAX);
     h.channel = rdma_create_event_channel();
     if (!h.memory || !h.channel || fcntl(h.channel->fd, F_SETFL, O_NONBLOCK))

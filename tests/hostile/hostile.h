@@ -74,6 +74,7 @@ struct hostile {
     unsigned target_count;
     uint64_t job_key, random;
     uint32_t buf_size;
+    uint32_t qp_nums; /* the last that was made up; begins anywhere */
     unsigned seconds;
 
     struct rdma_event_channel *channel;

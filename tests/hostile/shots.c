@@ -101,6 +101,13 @@ static bool make_qp(struct hostile *h, struct shot *s)
     return h->pd && rdma_create_qp(s->id, h->pd, &init) == 0;
 }
 
+/* A queue pair's number that is made up, out of reach of real ones, and not soon again: the kernel
+ * refuses a request that names the queue pair of another one. */
+static uint32_t made_up_qp_num(struct hostile *h)
+{
+    return 0x800000 | (++h->qp_nums & 0x7fffff);
+}
+
 static void ask(struct hostile *h, struct shot *s)
 {
     struct vbn_wire_hello hello = right_hello(h, s->target);
@@ -112,7 +119,7 @@ static void ask(struct hostile *h, struct shot *s)
         .initiator_depth = 1,
         .retry_count = 3,
         .rnr_retry_count = 3,
-        .qp_num = (uint32_t)(rnd(h) & 0xffffff) | 2,
+        .qp_num = made_up_qp_num(h),
     };
 
     if (!make_qp(h, s) || rdma_connect(s->id, &param)) {
