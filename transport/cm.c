@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <rdma/rdma_cma.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -28,6 +29,12 @@ struct cm_event {
     uint8_t data[196]; /* private data: the most that InfiniBand carries */
     size_t data_len;
     uint8_t read_in, read_out;
+};
+
+/* A request of a peer that came when it could not be answered. */
+struct vbn_unanswered {
+    SLIST_ENTRY(vbn_unanswered) entry;
+    struct rdma_cm_id *id;
 };
 
 /* --- private data
@@ -69,6 +76,48 @@ static void refuse(vbn_context_t *ctx, struct rdma_cm_id *id, uint8_t reason, bo
     vbn_wire_refusal_write(data, &refusal);
     rdma_reject(id, data, sizeof(data));
     rdma_destroy_id(id);
+}
+
+/* --- what cannot be said now
+ * ---------------------------------------------------------------------------- */
+
+bool vbn_cm_may_speak(const vbn_context_t *ctx, struct rdma_cm_id *id)
+{
+    if (ctx->faulted)
+        return true; /* nothing is sent any more */
+    return ctx->device.link_up && (ctx->device.iwarp || vbn_netif_has(rdma_get_local_addr(id)));
+}
+
+/* Its sender will ask again, or by another address; to destroy ID is to answer it. */
+static void leave_unanswered(vbn_context_t *ctx, struct rdma_cm_id *id)
+{
+    struct vbn_unanswered *u = malloc(sizeof(*u));
+
+    vbn_log(ctx, VBN_LOG_INFO, "a connection request came to an address that is gone");
+    if (!u) {
+        rdma_destroy_id(id);
+        return;
+    }
+    u->id = id;
+    SLIST_INSERT_HEAD(&ctx->cm.unanswered, u, entry);
+}
+
+static void let_go(struct vbn_cm *cm, struct vbn_unanswered *u)
+{
+    SLIST_REMOVE(&cm->unanswered, u, vbn_unanswered, entry);
+    rdma_destroy_id(u->id);
+    free(u);
+}
+
+void vbn_cm_reap(vbn_context_t *ctx)
+{
+    struct vbn_unanswered *u, *next;
+
+    for (u = SLIST_FIRST(&ctx->cm.unanswered); u; u = next) {
+        next = SLIST_NEXT(u, entry);
+        if (vbn_cm_may_speak(ctx, u->id))
+            let_go(&ctx->cm, u);
+    }
 }
 
 /* --- a peer's request
@@ -185,6 +234,10 @@ static void take_request(vbn_context_t *ctx, const struct cm_event *ev)
     vbn_endpoint_t *ep = NULL;
     struct vbn_conn *conn = NULL;
 
+    if (!vbn_cm_may_speak(ctx, ev->id)) {
+        leave_unanswered(ctx, ev->id);
+        return;
+    }
     if (!reason) {
         ep = asked_for(ctx, &hello, &reason);
         ctx->slow_work = true; /* nothing stays of a stranger who is refused */
@@ -248,6 +301,9 @@ static void dispatch(vbn_context_t *ctx, const struct cm_event *ev)
 {
     struct vbn_conn *conn = ev->id->context;
 
+    if (!conn && ev->type != RDMA_CM_EVENT_CONNECT_REQUEST &&
+        ev->type != RDMA_CM_EVENT_DEVICE_REMOVAL)
+        return; /* of a request that is left unanswered */
     switch (ev->type) {
     case RDMA_CM_EVENT_CONNECT_REQUEST:
         take_request(ctx, ev);
@@ -386,6 +442,8 @@ void vbn_cm_unlisten(vbn_context_t *ctx)
 void vbn_cm_fini(vbn_context_t *ctx)
 {
     vbn_cm_unlisten(ctx);
+    while (!SLIST_EMPTY(&ctx->cm.unanswered))
+        let_go(&ctx->cm, SLIST_FIRST(&ctx->cm.unanswered));
     if (ctx->cm.channel)
         rdma_destroy_event_channel(ctx->cm.channel);
 }

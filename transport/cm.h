@@ -9,12 +9,14 @@
 #include "conn.h"
 
 struct rdma_event_channel;
+struct vbn_unanswered;
 
 struct vbn_cm {
     struct rdma_event_channel *channel;
     struct rdma_cm_id *listener[VBN_WIRE_ADDRS_MAX];
     unsigned listener_count;
     uint16_t port[VBN_WIRE_ADDRS_MAX]; /* that each listener got, host order */
+    SLIST_HEAD(, vbn_unanswered) unanswered;
 };
 
 /* The channel first: choosing a device needs it. */
@@ -25,6 +27,15 @@ int vbn_cm_listen(vbn_context_t *ctx, struct vbn_error *err);
 
 /* Takes events that wait, no more than some; returns how many. */
 int vbn_cm_poll(vbn_context_t *ctx);
+
+/*
+ * Whether the connection manager can send anything for ID. What cannot leave may be the last that a
+ * device takes of it (doc/behaviours.md, i): so it waits for the link and its address.
+ */
+bool vbn_cm_may_speak(const vbn_context_t *ctx, struct rdma_cm_id *id);
+
+/* Lets requests go that came when nothing could be said to them, and now can. */
+void vbn_cm_reap(vbn_context_t *ctx);
 
 /* Stops listening: peers that come now are told that nobody is there. */
 void vbn_cm_unlisten(vbn_context_t *ctx);

@@ -136,7 +136,9 @@ static void act_connect(struct vbn_conn *conn)
     param = conn_param(conn, (uint8_t)conn->ctx->opts.wire_version,
                        vbn_options_version_min(&conn->ctx->opts), hello);
     limit_attempt(conn);
-    if (rdma_connect(conn->id, &param))
+    if (!vbn_cm_may_speak(conn->ctx, conn->id))
+        vbn_conn_fail(conn, VBN_EV_CM_ERROR, "this side's address is gone");
+    else if (rdma_connect(conn->id, &param))
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "rdma_connect: %s", strerror(errno));
 }
 
@@ -216,6 +218,8 @@ static void act_answered(struct vbn_conn *conn)
         forgotten(conn);
     else if (vbn_qp_connect(conn, conn->read_in, conn->read_out))
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "cannot ready the queue pair: %s", strerror(errno));
+    else if (!vbn_cm_may_speak(ctx, conn->id))
+        vbn_conn_fail(conn, VBN_EV_CM_ERROR, "this side's address is gone");
     else if (!ctx->device.iwarp && rdma_establish(conn->id))
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "rdma_establish: %s", strerror(errno));
     else
@@ -235,22 +239,9 @@ static void act_drain(struct vbn_conn *conn)
     set_deadline(conn, LEAVE_NS);
 }
 
-/*
- * Whether the connection manager can send anything for CONN. What cannot leave may be the last that
- * a device takes of it (doc/behaviours.md, i): so it waits for the link and its address.
- */
-static bool may_speak(const struct vbn_conn *conn)
-{
-    const struct vbn_device *device = &conn->ctx->device;
-
-    if (conn->ctx->faulted)
-        return true; /* nothing is sent any more */
-    return device->link_up && (device->iwarp || vbn_netif_has(rdma_get_local_addr(conn->id)));
-}
-
 static void part(struct vbn_conn *conn)
 {
-    if (!conn->id || conn->parted || !may_speak(conn))
+    if (!conn->id || conn->parted || !vbn_cm_may_speak(conn->ctx, conn->id))
         return;
     conn->parted = true;
     rdma_disconnect(conn->id);
@@ -583,7 +574,7 @@ static void conn_free(struct vbn_conn *conn)
 /* Destroying an id that has asked or answered may send a message, too. */
 static bool may_free(const struct vbn_conn *conn)
 {
-    return !conn->id || !conn->asked || conn->parted || may_speak(conn);
+    return !conn->id || !conn->asked || conn->parted || vbn_cm_may_speak(conn->ctx, conn->id);
 }
 
 int vbn_conn_reap(vbn_context_t *ctx)

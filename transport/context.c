@@ -227,13 +227,14 @@ static void port_may_differ(vbn_context_t *ctx, enum ibv_event_type type)
 {
     bool back = type == IBV_EVENT_PORT_ACTIVE || type == IBV_EVENT_GID_CHANGE ||
                 type == IBV_EVENT_LID_CHANGE;
+    bool gone = vbn_device_has_lost_address(ctx);
 
     if (back || type == IBV_EVENT_PORT_ERR)
         vbn_device_look_at_link(ctx);
     if (!back)
         return;
     ctx->port_changed_ns = ctx->next_probe_ns = vbn_now_ns(ctx);
-    vbn_recover_hurry(ctx);
+    vbn_recover_look_again(ctx, gone);
 }
 
 static void take_async_event(vbn_context_t *ctx, const struct ibv_async_event *event)

@@ -325,6 +325,7 @@ int vbn_device_open(vbn_context_t *ctx, struct vbn_error *err)
     if (rc)
         return rc;
     dev->link_up = true;
+    dev->addrs_there = dev->addr_count;
     dev->pd = ibv_alloc_pd(dev->verbs);
     if (!dev->pd)
         return vbn_error_set(err, VBN_ERR_DEVICE, "device %s: cannot make a protection domain (%s)",
@@ -350,6 +351,17 @@ void vbn_device_look_at_link(vbn_context_t *ctx)
         return;
     dev->link_up = port.state == IBV_PORT_ACTIVE;
     ctx->slow_work |= dev->link_up; /* connections may have waited to be freed */
+}
+
+bool vbn_device_has_lost_address(vbn_context_t *ctx)
+{
+    struct vbn_device *dev = &ctx->device;
+    unsigned before = dev->addrs_there;
+
+    dev->addrs_there = 0;
+    for (unsigned i = 0; i < dev->addr_count; i++)
+        dev->addrs_there += vbn_netif_has(&dev->addrs[i].addr.sa);
+    return dev->addrs_there < before;
 }
 
 void vbn_device_fini(vbn_context_t *ctx)

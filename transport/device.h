@@ -20,8 +20,8 @@ struct vbn_device {
     uint8_t max_read_out, max_read_in; /* RDMA reads in flight as initiator, as responder */
     uint32_t max_msg_size;
     uint64_t rate_mbps;
-    struct vbn_netif addrs[4]; /* of this port, best first */
-    unsigned addr_count;
+    struct vbn_netif addrs[4];        /* of this port, best first */
+    unsigned addr_count, addrs_there; /* of them, at the last look */
 };
 
 /*
@@ -42,6 +42,9 @@ const union vbn_sockaddr *vbn_device_addr_for(const struct vbn_device *dev,
  * device any more (doc/behaviours.md, i).
  */
 void vbn_device_look_at_link(vbn_context_t *ctx);
+
+/* Looks which addresses are there: whether they are fewer than at the last look. */
+bool vbn_device_has_lost_address(vbn_context_t *ctx);
 
 void vbn_device_fini(vbn_context_t *ctx);
 

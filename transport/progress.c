@@ -116,6 +116,7 @@ VBN_COLD static int look_around(vbn_context_t *ctx)
         ctx->slow_work = false;
         n += vbn_rma_deliver_ended(ctx);
         n += vbn_conn_reap(ctx);
+        vbn_cm_reap(ctx);
         n += vbn_endpoint_deliver_failed(ctx);
     }
     return n;

@@ -12,6 +12,7 @@
 #define PAUSE_MAX_MS   2000u
 #define CROSSED_MS     100u /* how long the peer's own request may take to come */
 #define ATTEMPT_MS     250u /* of an attempt, at least: another address may do where one does not */
+#define GOING_MS       100u /* in which a netdev that loses an address loses all */
 #define SETTLED_NS     1000000000u /* a connection that lasted so long was a good one */
 #define FAREWELL_MS    1000u /* that who leaves waits for a peer who may have had the farewell */
 #define NOBODY_CERTAIN 3u    /* answers in a row that nobody listens, */
@@ -93,10 +94,12 @@ bool vbn_recover_begin(vbn_endpoint_t *ep, struct vbn_conn *conn)
     snprintf(r->cause, sizeof(r->cause), "%s", conn->cause);
     vbn_log(ctx, VBN_LOG_INFO, "connection to %s by device %s lost: %s; connecting again", ep->name,
             ctx->device.name, r->cause);
-    if (ep->addr_known)
-        vbn_endpoint_want_conn(ep);
-    else
+    if (!ep->addr_known)
         wait_for_peer(ep);
+    else if (conn->id && ctx->device.link_up && !vbn_cm_may_speak(ctx, conn->id))
+        wait_ms(ep, GOING_MS); /* its address is gone */
+    else
+        vbn_endpoint_want_conn(ep);
     return true;
 }
 
@@ -200,7 +203,7 @@ void vbn_recover_resume(vbn_endpoint_t *ep, struct vbn_conn *conn)
     r->since_ns = 0;
 }
 
-void vbn_recover_hurry(vbn_context_t *ctx)
+void vbn_recover_look_again(vbn_context_t *ctx, bool gone)
 {
     vbn_endpoint_t *ep, *next;
 
@@ -212,7 +215,7 @@ void vbn_recover_hurry(vbn_context_t *ctx)
         if (ep->attempt && ep->attempt->active)
             vbn_conn_fail(ep->attempt, VBN_EV_TIMEOUT, "the link has changed");
         if (ep->timer.at_ns)
-            wait_ms(ep, 1);
+            wait_ms(ep, gone ? GOING_MS : 1);
     }
 }
 

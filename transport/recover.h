@@ -35,8 +35,9 @@ void vbn_recover_attempt_failed(vbn_endpoint_t *ep, struct vbn_conn *conn);
  */
 void vbn_recover_resume(vbn_endpoint_t *ep, struct vbn_conn *conn);
 
-/* The port works again, or has another address: who waits for that tries now. */
-void vbn_recover_hurry(vbn_context_t *ctx);
+/* The port works again, or its addresses are others: who waits for that tries now. Where an address
+ * has GONE others may follow: he waits a moment. */
+void vbn_recover_look_again(vbn_context_t *ctx, bool gone);
 
 /* The time to wait for the next attempt is over: for the endpoint's timer. */
 void vbn_recover_wait_over(struct vbn_timer *timer);
