@@ -25,6 +25,7 @@
 #include "opal/mca/rcache/rcache.h"
 #include "opal/util/proc.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 typedef struct btl_verbena_module btl_verbena_module_t;
@@ -36,6 +37,7 @@ typedef struct btl_verbena_component {
     struct vbn_error bad_parameter; /* the first value that was refused; status 0: none */
     bool show_counters;
     size_t idle_wait_ms;          /* longest sleep of a rank that waits; 0: it polls */
+    size_t registrations_max;     /* that are kept for reuse */
     btl_verbena_module_t *module; /* NULL before init and after finalize */
 } btl_verbena_component_t;
 
@@ -54,6 +56,7 @@ struct btl_verbena_module {
     vbn_context_t *context;
     struct vbn_attr attr;
     mca_rcache_base_module_t *rcache;
+    atomic_int registrations; /* in the cache */
     mca_btl_base_module_error_cb_fn_t error_cb;
     bool closing;           /* faults no longer matter to anyone */
     opal_free_list_t frags; /* btl_verbena_frag_t without a transport message */

@@ -254,7 +254,15 @@ static void register_host(btl_verbena_component_t *component)
     component->options.eager_limit = btl->btl_max_send_size;
 }
 
-static void register_idle_wait(btl_verbena_component_t *component)
+/* A number of the component's own. */
+static void register_own_number(btl_verbena_component_t *component, const struct vbn_param *param,
+                                size_t *storage)
+{
+    *storage = (size_t)param->def;
+    read_limit(component, param, register_limit(component, param, storage), storage);
+}
+
+static void register_own(btl_verbena_component_t *component)
 {
     static const struct vbn_param idle_wait = {
         .name = "idle_wait",
@@ -265,11 +273,19 @@ static void register_idle_wait(btl_verbena_component_t *component)
             "A rank that waits sleeps, up to so long at a time, instead of polling; what comes by "
             "other BTLs may wait as long. 0: it polls",
     };
+    static const struct vbn_param registrations = {
+        .name = "registrations",
+        .type = VBN_PARAM_UINT,
+        .def = 512,
+        .min = 1,
+        .max = 1048576,
+        .unit = "regions",
+        .help = "Registered regions of memory beyond which the one longest unused is given up "
+                "for each new one",
+    };
 
-    component->idle_wait_ms = (size_t)idle_wait.def;
-    read_limit(component, &idle_wait,
-               register_limit(component, &idle_wait, &component->idle_wait_ms),
-               &component->idle_wait_ms);
+    register_own_number(component, &idle_wait, &component->idle_wait_ms);
+    register_own_number(component, &registrations, &component->registrations_max);
 }
 
 void btl_verbena_params_register(btl_verbena_component_t *component)
@@ -278,7 +294,7 @@ void btl_verbena_params_register(btl_verbena_component_t *component)
     vbn_options_init(&component->options, sizeof(component->options));
     register_transport(component);
     register_host(component);
-    register_idle_wait(component);
+    register_own(component);
     component->show_counters = false;
     register_one(component, "show_counters",
                  "print on stderr, at the end of each rank, what went over which device",

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory registration, through Open MPI's own registration cache (`grdma`): it keeps registrations
- * for reuse and drops them when the application frees the memory, by Open MPI's memory hooks.
+ * for reuse and drops them when the application frees the memory, by Open MPI's memory hooks. What
+ * free() keeps in the heap is not given back, so no hook tells; and each registration takes a
+ * little of the heap that may have been a buffer, so that the next buffer lies elsewhere and is
+ * registered anew. The cache knows no bound, and both would grow for ever: so there is one here.
  *
  * When a registration fails (as a rule the limit on locked memory) ob1 has two ways to go on. A
  * sender that asks whether its buffer can be read remotely takes NULL for an answer and sends by
@@ -48,6 +51,7 @@ static int region_register(void *arg, void *base, size_t size, mca_rcache_base_r
                             vbn_status_str(status));
         return status == VBN_ERR_INVALID ? OPAL_ERROR : OPAL_ERR_OUT_OF_RESOURCE;
     }
+    atomic_fetch_add(&module->registrations, 1);
     registration->handle.key = htonl(vbn_mem_rkey(registration->mem));
     registration->handle.usable = htonl(1);
     return OPAL_SUCCESS;
@@ -55,7 +59,9 @@ static int region_register(void *arg, void *base, size_t size, mca_rcache_base_r
 
 static int region_deregister(void *arg, mca_rcache_base_registration_t *reg)
 {
-    (void)arg;
+    btl_verbena_module_t *module = arg;
+
+    atomic_fetch_sub(&module->registrations, 1);
     vbn_mem_deregister(((btl_verbena_registration_t *)reg)->mem);
     return OPAL_SUCCESS;
 }
@@ -72,6 +78,12 @@ int btl_verbena_rcache_create(btl_verbena_module_t *module)
 
     module->rcache = mca_rcache_base_module_create("grdma", module, &resources);
     return module->rcache ? OPAL_SUCCESS : OPAL_ERR_NOT_AVAILABLE;
+}
+
+static void keep_few(btl_verbena_module_t *module)
+{
+    if (OPAL_UNLIKELY((size_t)module->registrations > mca_btl_verbena_component.registrations_max))
+        module->rcache->rcache_evict(module->rcache);
 }
 
 /*
@@ -96,6 +108,7 @@ mca_btl_base_registration_handle_t *btl_verbena_register_mem(mca_btl_base_module
                                              (int32_t)(flags & MCA_BTL_REG_FLAG_ACCESS_ANY), &reg);
 
     (void)endpoint;
+    keep_few(module);
     if (OPAL_LIKELY(rc == OPAL_SUCCESS))
         return &((btl_verbena_registration_t *)reg)->handle;
     return null_is_understood(module, size, flags) ? NULL : &failed_handle;

@@ -47,6 +47,7 @@ EXTRA_DIST += \
 	tests/mpi/run-hpcc \
 	tests/mpi/run-mix \
 	tests/mpi/run-netpipe \
+	tests/mpi/run-registrations \
 	tests/mpi/run-suite \
 	tests/mpi/run-valgrind \
 	tests/mpi/valgrind.supp
