@@ -6,77 +6,55 @@
  */
 #include "perf.h"
 
-#include <sched.h>
 #include <stdlib.h>
 
 #define WORK_US 100.0 /* on each burst */
 
-enum { LAST = 1, TAG_BURST = 10, TAG_ANSWER = 12 };
+enum { TAG_BURST = 10 };
 
 /* What the first rank has of one sender. */
 struct sender {
-    vbn_peer_t *peer;
-    struct vbn_op *ops; /* a burst */
-    unsigned have;      /* messages of it */
+    struct perf_pair pair;
+    unsigned have; /* messages of a burst */
     bool over;
 };
 
-/* --- the senders --------------------------------------------------------------------------------
- */
-
-static int send_bursts(struct perf_pair *p, size_t len)
+static int send_bursts(const struct perf_pair *p, size_t len)
 {
-    const struct vbn_transport *tr = p->job->tr;
-    vbn_peer_t *first = p->job->peers[0];
-    unsigned burst = p->opts->window;
+    struct perf_pair first = perf_pair_with(p, 0, p->ops);
     int status = VBN_OK;
     bool last = false;
 
-    while (status >= 0 && !last) {
-        struct vbn_op answer = {.done = NULL};
-
-        status = tr->recv(p->job->port, first, NULL, 0, TAG_ANSWER, VBN_TAG_MAX - LAST, &answer);
-        for (unsigned i = 0; i < burst && status >= 0; i++)
-            status = tr->send(first, p->out, len, TAG_BURST, &p->ops[i]);
-        if (status >= 0)
-            status = perf_finish_all(p, p->ops, burst);
-        status = perf_finish(p, status, &answer);
-        last = answer.tag & LAST;
-    }
+    while (status >= 0 && !last)
+        status = perf_send_window(&first, len, p->opts->window, TAG_BURST, &last);
     return status;
 }
 
 /* --- the receiver -------------------------------------------------------------------------------
  */
 
-static int post_burst(struct perf_pair *p, struct sender *s, size_t len)
+static int post_burst(struct sender *s, size_t len)
 {
-    int status = VBN_OK;
-
     s->have = 0;
-    for (unsigned i = 0; i < p->opts->window && status >= 0; i++)
-        status =
-            p->job->tr->recv(p->job->port, s->peer, p->in, len, TAG_BURST, VBN_TAG_MAX, &s->ops[i]);
-    return status < 0 ? status : VBN_OK;
+    return perf_post_window(&s->pair, len, s->pair.opts->window, TAG_BURST);
 }
 
-static int answer(struct perf_pair *p, struct sender *s, bool last)
+static int answer(struct sender *s, bool last)
 {
-    struct vbn_op op = {.done = NULL};
-    int status = p->job->tr->send(s->peer, NULL, 0, TAG_ANSWER | (last ? LAST : 0), &op);
-
     s->over = last;
-    return perf_finish(p, status, &op);
+    return perf_tell(&s->pair, PERF_ANSWER | (last ? PERF_LAST : 0));
 }
 
 /* *WHOLE: the burst of S has come. */
-static int look_at(struct perf_pair *p, struct sender *s, bool *whole)
+static int look_at(struct sender *s, bool *whole)
 {
+    const struct vbn_op *ops = s->pair.ops;
+    unsigned window = s->pair.opts->window;
     int status = VBN_OK;
 
-    while (s->have < p->opts->window && status == VBN_OK && s->ops[s->have].status != VBN_PENDING)
-        status = s->ops[s->have++].status;
-    *whole = status == VBN_OK && s->have == p->opts->window;
+    while (s->have < window && status == VBN_OK && ops[s->have].status != VBN_PENDING)
+        status = ops[s->have++].status;
+    *whole = status == VBN_OK && s->have == window;
     return status;
 }
 
@@ -89,7 +67,7 @@ static void work(void)
 }
 
 /* One look at each sender; *BURSTS counts what came, *LEFT the senders that go on. */
-static int serve(struct perf_pair *p, struct sender *senders, size_t len, bool last,
+static int serve(const struct perf_pair *p, struct sender *senders, size_t len, bool last,
                  unsigned *bursts, unsigned *left)
 {
     int status = VBN_OK;
@@ -98,16 +76,16 @@ static int serve(struct perf_pair *p, struct sender *senders, size_t len, bool l
         struct sender *s = &senders[i];
         bool whole = false;
 
-        status = s->over ? VBN_OK : look_at(p, s, &whole);
+        status = s->over ? VBN_OK : look_at(s, &whole);
         if (!whole)
             continue;
         work();
         ++*bursts;
         *left -= last;
         if (!last)
-            status = post_burst(p, s, len);
+            status = post_burst(s, len);
         if (status == VBN_OK)
-            status = answer(p, s, last);
+            status = answer(s, last);
     }
     return status;
 }
@@ -123,10 +101,7 @@ static int take_bursts(struct perf_pair *p, struct sender *senders, size_t len,
     while (status == VBN_OK && left) {
         unsigned bursts = 0;
 
-        if (p->job->tr->progress(p->job->port) > 0)
-            fruitless = 0;
-        else if (++fruitless >= p->patience)
-            sched_yield();
+        perf_poll(p, &fruitless);
         status = serve(p, senders, len, now >= span.end_us, &bursts, &left);
         now = perf_now_us();
         if (now < span.start_us || now >= span.end_us)
@@ -151,9 +126,8 @@ static int receive(struct perf_pair *p, size_t len, struct perf_figures *figures
     int status = senders ? VBN_OK : VBN_ERR_NO_MEMORY;
 
     for (uint32_t i = 0; i < count && status == VBN_OK; i++) {
-        senders[i] = (struct sender){.peer = p->job->peers[i + 1],
-                                     .ops = p->ops + (size_t)i * p->opts->window};
-        status = post_burst(p, &senders[i], len);
+        senders[i].pair = perf_pair_with(p, i + 1, p->ops + (size_t)i * p->opts->window);
+        status = post_burst(&senders[i], len);
     }
     if (status == VBN_OK)
         status = take_bursts(p, senders, len, figures);

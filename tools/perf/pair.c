@@ -23,18 +23,22 @@ struct card {
 /* --- operations --------------------------------------------------------------------------------
  */
 
+void perf_poll(struct perf_pair *p, unsigned *fruitless)
+{
+    if (p->job->tr->progress(p->job->port) > 0) {
+        *fruitless = 0;
+    } else if (++*fruitless >= p->patience) {
+        *fruitless = 0;
+        sched_yield();
+    }
+}
+
 static void poll_until_over(struct perf_pair *p, const struct vbn_op *op)
 {
     unsigned fruitless = 0;
 
-    while (op->status == VBN_PENDING) {
-        if (p->job->tr->progress(p->job->port) > 0)
-            fruitless = 0;
-        else if (++fruitless >= p->patience) {
-            fruitless = 0;
-            sched_yield();
-        }
-    }
+    while (op->status == VBN_PENDING)
+        perf_poll(p, &fruitless);
 }
 
 static void wait_until_over(struct perf_pair *p, const struct vbn_op *op)
@@ -68,7 +72,6 @@ int perf_send(struct perf_pair *p, const void *buf, size_t len, uint64_t tag, st
     return p->job->tr->send(p->peer, buf, len, tag, op);
 }
 
-/* The lowest bit of a tag is the sender's to tell something by. */
 int perf_recv(struct perf_pair *p, void *buf, size_t len, uint64_t tag, struct vbn_op *op)
 {
     return p->job->tr->recv(p->job->port, p->peer, buf, len, tag, ALL_BUT_LAST, op);
@@ -86,6 +89,30 @@ int perf_hear(struct perf_pair *p, uint64_t tag)
     struct vbn_op op = {.done = NULL};
 
     return perf_finish(p, perf_recv(p, NULL, 0, tag, &op), &op);
+}
+
+int perf_post_window(struct perf_pair *p, size_t len, unsigned window, uint64_t tag)
+{
+    int status = VBN_OK;
+
+    for (unsigned i = 0; i < window && status >= 0; i++)
+        status = perf_recv(p, p->in, len, tag, &p->ops[i]);
+    return status < 0 ? status : VBN_OK;
+}
+
+int perf_send_window(struct perf_pair *p, size_t len, unsigned window, uint64_t tag, bool *told)
+{
+    struct vbn_op answer = {.done = NULL};
+    int answer_status = perf_recv(p, NULL, 0, PERF_ANSWER, &answer), status = answer_status;
+
+    for (unsigned i = 0; i < window && status >= 0; i++)
+        status = perf_send(p, p->out, len, tag, &p->ops[i]);
+    if (status >= 0)
+        status = perf_finish_all(p, p->ops, window);
+    if (status >= 0)
+        status = perf_finish(p, answer_status, &answer);
+    *told = answer.tag & PERF_LAST;
+    return status;
 }
 
 /* --- memory ------------------------------------------------------------------------------------
@@ -184,6 +211,16 @@ int perf_pair_init(struct perf_pair *p, struct vbn_job *job, const struct perf_o
     if (status == VBN_OK && opts->registered)
         status = register_buffers(p);
     return status;
+}
+
+struct perf_pair perf_pair_with(const struct perf_pair *p, uint32_t rank, struct vbn_op *ops)
+{
+    struct perf_pair pair = *p;
+
+    pair.partner = rank;
+    pair.peer = p->job->peers[rank];
+    pair.ops = ops;
+    return pair;
 }
 
 void perf_pair_fini(struct perf_pair *p)

@@ -72,6 +72,13 @@ int perf_pair_init(struct perf_pair *p, struct vbn_job *job, const struct perf_o
 int perf_pair_share(struct perf_pair *p); /* registers, and swaps keys; once is enough */
 void perf_pair_fini(struct perf_pair *p);
 
+/* P with another rank instead of its partner, and OPS of its own. */
+struct perf_pair perf_pair_with(const struct perf_pair *p, uint32_t rank, struct vbn_op *ops);
+
+/* One look for something to do, and the processor for others after many in a row that were not
+ * fruitful. */
+void perf_poll(struct perf_pair *p, unsigned *fruitless);
+
 /* Goes on until OP, which STARTED says was begun, is over. */
 int perf_finish(struct perf_pair *p, int started, struct vbn_op *op);
 int perf_finish_all(struct perf_pair *p, struct vbn_op *ops, unsigned count);
@@ -79,6 +86,15 @@ int perf_send(struct perf_pair *p, const void *buf, size_t len, uint64_t tag, st
 int perf_recv(struct perf_pair *p, void *buf, size_t len, uint64_t tag, struct vbn_op *op);
 int perf_tell(struct perf_pair *p, uint64_t tag); /* a message without content */
 int perf_hear(struct perf_pair *p, uint64_t tag);
+
+/* Tags are even; the lowest bit is the sender's to tell something by. */
+#define PERF_LAST   1u
+#define PERF_ANSWER 6u
+
+/* WINDOW receives of LEN bytes for what bears TAG; as many sent, and answered by PERF_ANSWER. *TOLD
+ * gets the answer's lowest bit. */
+int perf_post_window(struct perf_pair *p, size_t len, unsigned window, uint64_t tag);
+int perf_send_window(struct perf_pair *p, size_t len, unsigned window, uint64_t tag, bool *told);
 
 /* data.c: contents by which a wrong byte is noticed, and its place. */
 void perf_fill(struct perf_pair *p, size_t len);   /* `out`, of this rank */

@@ -8,7 +8,7 @@
  */
 #include "perf.h"
 
-enum { LAST = 1, TAG_PING = 2, TAG_STREAM = 4, TAG_ANSWER = 6, TAG_CHECK = 8 };
+enum { TAG_PING = 2, TAG_STREAM = 4, TAG_CHECK = 8 };
 
 /* Each sends the other LEN bytes, which are looked at. */
 static int check_contents(struct perf_pair *p, size_t len)
@@ -49,7 +49,7 @@ static int time_pings(struct perf_pair *p, size_t len, struct perf_figures *figu
     while (status == VBN_OK && !last) {
         before = now;
         last = before >= span.end_us || count + 1 == PERF_SAMPLES_MAX;
-        status = ping(p, len, TAG_PING | (last ? LAST : 0));
+        status = ping(p, len, TAG_PING | (last ? PERF_LAST : 0));
         now = perf_now_us();
         if (before >= span.start_us)
             p->samples[count++] = (now - before) / 2;
@@ -69,7 +69,7 @@ static int answer_pings(struct perf_pair *p, size_t len)
         status = perf_finish(p, status, now);
         if (status != VBN_OK)
             break;
-        last = now->tag & LAST;
+        last = now->tag & PERF_LAST;
         if (!last)
             status = perf_recv(p, p->in, len, TAG_PING, next);
         if (status >= 0)
@@ -93,30 +93,18 @@ int perf_latency(struct perf_pair *p, size_t len, struct perf_figures *figures)
 /* --- windows ------------------------------------------------------------------------------------
  */
 
-static int send_window(struct perf_pair *p, size_t len, unsigned window, uint64_t tag)
-{
-    struct vbn_op answer = {.done = NULL};
-    int answer_status = perf_recv(p, NULL, 0, TAG_ANSWER, &answer), status = answer_status;
-
-    for (unsigned i = 0; i < window && status >= 0; i++)
-        status = perf_send(p, p->out, len, tag, &p->ops[i]);
-    if (status >= 0)
-        status = perf_finish_all(p, p->ops, window);
-    return status < 0 ? status : perf_finish(p, answer_status, &answer);
-}
-
 static int time_windows(struct perf_pair *p, size_t len, unsigned window,
                         struct perf_figures *figures)
 {
     struct perf_span span = perf_span_begin(p->opts);
     double before, now = perf_now_us(), first = 0, msgs = 0;
-    bool last = false;
+    bool last = false, told;
     int status = VBN_OK;
 
     while (status == VBN_OK && !last) {
         before = now;
         last = before >= span.end_us;
-        status = send_window(p, len, window, TAG_STREAM | (last ? LAST : 0));
+        status = perf_send_window(p, len, window, TAG_STREAM | (last ? PERF_LAST : 0), &told);
         now = perf_now_us();
         if (before < span.start_us)
             continue;
@@ -131,29 +119,20 @@ static int time_windows(struct perf_pair *p, size_t len, unsigned window,
     return VBN_OK;
 }
 
-static int post_window(struct perf_pair *p, size_t len, unsigned window)
-{
-    int status = VBN_OK;
-
-    for (unsigned i = 0; i < window && status >= 0; i++)
-        status = perf_recv(p, p->in, len, TAG_STREAM, &p->ops[i]);
-    return status < 0 ? status : VBN_OK;
-}
-
 static int answer_windows(struct perf_pair *p, size_t len, unsigned window)
 {
-    int status = post_window(p, len, window);
+    int status = perf_post_window(p, len, window, TAG_STREAM);
     bool last = false;
 
     while (status == VBN_OK && !last) {
         status = perf_finish_all(p, p->ops, window);
         if (status != VBN_OK)
             break;
-        last = p->ops[0].tag & LAST;
+        last = p->ops[0].tag & PERF_LAST;
         if (!last)
-            status = post_window(p, len, window);
+            status = perf_post_window(p, len, window, TAG_STREAM);
         if (status == VBN_OK)
-            status = perf_tell(p, TAG_ANSWER);
+            status = perf_tell(p, PERF_ANSWER);
     }
     return status;
 }
