@@ -109,15 +109,19 @@ static void let_go(struct vbn_cm *cm, struct vbn_unanswered *u)
     free(u);
 }
 
-void vbn_cm_reap(vbn_context_t *ctx)
+size_t vbn_cm_reap(vbn_context_t *ctx)
 {
     struct vbn_unanswered *u, *next;
+    size_t left = 0;
 
     for (u = SLIST_FIRST(&ctx->cm.unanswered); u; u = next) {
         next = SLIST_NEXT(u, entry);
         if (vbn_cm_may_speak(ctx, u->id))
             let_go(&ctx->cm, u);
+        else
+            left++;
     }
+    return left;
 }
 
 /* --- a peer's request

@@ -34,8 +34,9 @@ int vbn_cm_poll(vbn_context_t *ctx);
  */
 bool vbn_cm_may_speak(const vbn_context_t *ctx, struct rdma_cm_id *id);
 
-/* Lets requests go that came when nothing could be said to them, and now can. */
-void vbn_cm_reap(vbn_context_t *ctx);
+/* Requests that came when nothing could be said to them: lets those go that can be answered now,
+ * and returns how many are left. */
+size_t vbn_cm_reap(vbn_context_t *ctx);
 
 /* Stops listening: peers that come now are told that nobody is there. */
 void vbn_cm_unlisten(vbn_context_t *ctx);

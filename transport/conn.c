@@ -542,6 +542,7 @@ struct vbn_conn *vbn_conn_create(vbn_endpoint_t *ep, struct rdma_cm_id *id)
     conn->ep = ep;
     conn->id = id;
     conn->active = id == NULL;
+    conn->asked = !conn->active;
     conn->since_ns = vbn_now_ns(ep->ctx);
     if (id)
         id->context = conn;
@@ -571,10 +572,11 @@ static void conn_free(struct vbn_conn *conn)
     free(conn);
 }
 
-/* Destroying an id that has asked or answered may send a message, too. */
+/* Destroying an id that has asked or answered may send a message, too, and after a disconnect where
+ * the peer's has crossed it. */
 static bool may_free(const struct vbn_conn *conn)
 {
-    return !conn->id || !conn->asked || conn->parted || vbn_cm_may_speak(conn->ctx, conn->id);
+    return !conn->id || !conn->asked || vbn_cm_may_speak(conn->ctx, conn->id);
 }
 
 int vbn_conn_reap(vbn_context_t *ctx)

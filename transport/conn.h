@@ -62,7 +62,7 @@ struct vbn_conn {
     struct vbn_flow flow;
     uint16_t window;    /* granted by vbn_rx_grant(), or 0 */
     bool active;        /* we asked */
-    bool asked;         /* a request or an answer of ours has been sent */
+    bool asked;         /* one side has asked the other: the end of its id may be told */
     bool parted;        /* the peer was told by a disconnect */
     bool nobody_there;  /* refused: nobody listens at the peer's address */
     bool peer_ready;    /* iWARP: the connecting side has spoken, so we may */

@@ -286,11 +286,11 @@ int vbn_async_poll(vbn_context_t *ctx)
  * ------------------------------------------------------------------------------------------------------
  */
 
-static size_t still_open(const vbn_context_t *ctx)
+static size_t still_open(vbn_context_t *ctx)
 {
     const vbn_endpoint_t *ep;
     const struct vbn_conn *conn;
-    size_t n = 0;
+    size_t n = vbn_cm_reap(ctx);
 
     for (ep = ctx->endpoints; ep; ep = ep->hh.next)
         n += ep->state < VBN_EP_CLOSED;

@@ -284,6 +284,8 @@ int rdma_resolve_addr(struct rdma_cm_id *ibv, struct sockaddr *src, struct socka
         return sim_err(ENOMEM);
     if (id->node->attr.no_address)
         return sim_err(ENETUNREACH);
+    if (id->node->address_away)
+        return sim_err(EADDRNOTAVAIL);
     if (!id->node->link_up && id->node != sim_node_by_addr(dst))
         return sim_err(ENETUNREACH);
     struct sockaddr_storage target = {0};

@@ -42,6 +42,8 @@ void sim_cm_send(struct sim_id *from, enum sim_cm_kind kind, struct sim_cm_msg *
     msg->from_node = from->node;
     msg->to_node = from->remote_node;
     sim_garble(msg->from_node, msg->data, msg->data_len);
+    if (from->node->address_away && !sim.stepping) /* else the kernel repeats it */
+        sim.ranks[from->obj.rank].said_without_address++;
     sim_trace(SIM_T_CM_SEND, from->obj.number, kind, (uint64_t)msg->to_node->number);
     uint64_t at_ns = sim.now_ns + sim_latency() + sim_below(sim.config.cm_jitter_ns);
     if (kind == SIM_MSG_RTU && sim_chance(sim.config.early_data_ppm)) {

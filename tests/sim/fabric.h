@@ -84,7 +84,7 @@ struct fabric_config {
     /* faults of a node's port, drawn once a node and interval */
     uint64_t flap_interval_ns; /* 0: never */
     uint32_t flap_ppm;
-    uint64_t flap_down_ns;  /* longest time down */
+    uint64_t flap_down_ns;  /* longest time down, or without its address */
     bool flap_is_fast_fail; /* while down, sends fail at once with IBV_WC_LOC_QP_OP_ERR (rxe) */
 
     /* faults of the connection manager, a message or event */
@@ -150,8 +150,12 @@ uint64_t fabric_next_ns(void);
 uint64_t fabric_random(uint64_t bound);
 
 /* ---- faults on command ---- */
-void fabric_link_set(int node, bool up); /* port events, netdev not running, packets lost */
-bool fabric_link_is_up(int node);
+void fabric_link_set(int node, bool up);       /* port events, netdev not running, packets lost */
+bool fabric_node_is_up(int node);              /* its link is, and its address there */
+void fabric_address_set(int node, bool there); /* GID events, getifaddrs; packets lost without it */
+/* Messages of the connection manager that RANK sent for while its node had no address: after one
+ * soft-RoCE makes no connection any more (doc/behaviours.md, i). */
+uint64_t fabric_said_without_address(int rank);
 void fabric_device_remove(int node);  /* DEVICE_FATAL, DEVICE_REMOVAL; every call fails */
 void fabric_node_power_off(int node); /* silence: no packet in or out, no CM message */
 /* The process dies, its kernel cleans up (peers are told by the CM). The rank's memory is still

@@ -25,9 +25,24 @@ void fabric_link_set(int number, bool up)
     port_event(node, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 }
 
-bool fabric_link_is_up(int number)
+void fabric_address_set(int number, bool there)
 {
-    return sim.nodes[number]->link_up;
+    struct sim_node *node = sim.nodes[number];
+    if (node->address_away != there || node->removed)
+        return;
+    node->address_away = !there;
+    sim_trace(SIM_T_LINK, (uint64_t)number, there, 1);
+    port_event(node, IBV_EVENT_GID_CHANGE);
+}
+
+uint64_t fabric_said_without_address(int rank)
+{
+    return sim.ranks[rank].said_without_address;
+}
+
+bool fabric_node_is_up(int number)
+{
+    return sim.nodes[number]->link_up && !sim.nodes[number]->address_away;
 }
 
 static void flap_up(void *obj, uint64_t arg)
@@ -37,15 +52,31 @@ static void flap_up(void *obj, uint64_t arg)
     fabric_link_set(node->number, true);
 }
 
+static void address_back(void *obj, uint64_t arg)
+{
+    struct sim_node *node = obj;
+    (void)arg;
+    fabric_address_set(node->number, true);
+}
+
+static void flap(struct sim_node *node)
+{
+    uint64_t away_ns = 1 + sim_below(sim.config.flap_down_ns);
+    bool of_link = sim_below(2);
+    sim.counters.faults++;
+    if (of_link)
+        fabric_link_set(node->number, false);
+    else
+        fabric_address_set(node->number, false);
+    sim_after(away_ns, of_link ? flap_up : address_back, node, 0);
+}
+
 static void flap_tick(void *obj, uint64_t arg)
 {
     struct sim_node *node = obj;
     (void)arg;
-    if (node->link_up && sim_chance(sim.config.flap_ppm)) {
-        sim.counters.faults++;
-        fabric_link_set(node->number, false);
-        sim_after(1 + sim_below(sim.config.flap_down_ns), flap_up, node, 0);
-    }
+    if (node->link_up && !node->address_away && sim_chance(sim.config.flap_ppm))
+        flap(node);
     if (sim.config.flap_interval_ns)
         sim_after(sim.config.flap_interval_ns, flap_tick, node, 0);
 }

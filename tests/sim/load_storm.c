@@ -168,7 +168,7 @@ static void reopen_some(struct world *world)
     for (int i = 0; i < world->count && !is_over; i++) {
         struct slot *slot = &slots[i];
         if (slot->rank->ctx || slot->life + 1 >= LIVES_MOST ||
-            fabric_now_ns() < slot->reopen_at_ns || !fabric_link_is_up(slot->rank->node))
+            fabric_now_ns() < slot->reopen_at_ns || !fabric_node_is_up(slot->rank->node))
             continue;
         if (!world_rank_open(world, slot->rank))
             return;

@@ -270,8 +270,8 @@ bool sim_rank_is_dead(int rank)
 
 bool sim_path_up(const struct sim_node *from, const struct sim_node *to)
 {
-    if (!from->link_up || !to->link_up || !from->powered || !to->powered || from->removed ||
-        to->removed)
+    if (!from->link_up || !to->link_up || from->address_away || to->address_away ||
+        !from->powered || !to->powered || from->removed || to->removed)
         return false;
     for (struct sim_blocked *blocked = sim.blocked; blocked; blocked = blocked->next)
         if (blocked->from == from->number && blocked->to == to->number)
@@ -335,7 +335,7 @@ int getifaddrs(struct ifaddrs **list)
     listed_fill(&items[0], "lo", IFF_UP | IFF_LOOPBACK | IFF_RUNNING, &loopback, 8);
     unsigned running = node->link_up ? IFF_RUNNING : 0;
     listed_fill(&items[1], "simeth0", IFF_UP | IFF_BROADCAST | IFF_MULTICAST | running,
-                node->attr.no_address ? NULL : &node->addr,
+                node->attr.no_address || node->address_away ? NULL : &node->addr,
                 node->addr.ss_family == AF_INET6 ? 64 : 8);
     items[0].ifa.ifa_next = &items[1].ifa;
     *list = &items[0].ifa;

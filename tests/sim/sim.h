@@ -273,7 +273,7 @@ struct sim_node {
     int number;
     struct fabric_node_attr attr;
     struct sockaddr_storage addr;
-    bool link_up, powered, removed;
+    bool link_up, address_away, powered, removed;
     uint16_t next_port;
     int qps;
     struct sim_context *contexts;
@@ -287,6 +287,7 @@ struct sim_rank {
     int number;
     struct sim_node *node;
     bool dead;
+    uint64_t said_without_address;
     struct sim_context *cm_context; /* librdmacm's own, opened at the first bound id */
     struct sim_pd *cm_pd;
 };

@@ -308,6 +308,7 @@ void world_calm(struct world *world)
     for (int i = 0; i < world->count; i++) {
         world->ranks[i].stopped_until_ns = 0;
         fabric_link_set(world->ranks[i].node, true);
+        fabric_address_set(world->ranks[i].node, true);
     }
 }
 
@@ -394,6 +395,18 @@ static bool shut_some(struct world *world)
     return left;
 }
 
+/* A close that ran out of time waits for nothing, iWARP's messages are the stream's, and where
+ * getifaddrs() fails nobody knows. */
+static void check_silence(struct world *world, const struct world_rank *rank)
+{
+    uint64_t said = fabric_said_without_address(rank->rank);
+
+    if (said && !rank->is_dead && !rank->close_late && !world->calls_fail &&
+        world->plan.transport != FABRIC_IWARP)
+        world_fail(world, "rank %d: %llu messages of the connection manager without an address",
+                   rank->number, (unsigned long long)said);
+}
+
 void world_rank_close(struct world *world, struct world_rank *rank)
 {
     struct vbn_counters counters = {.size = sizeof(counters)};
@@ -413,6 +426,7 @@ void world_rank_close(struct world *world, struct world_rank *rank)
     if (took_ms > rank->options.close_timeout_ms + 1000)
         world_fail(world, "rank %d: vbn_close() took %llu ms", rank->number,
                    (unsigned long long)took_ms);
+    check_silence(world, rank);
     if (rank->close_late && !rank->is_dead && world_is_sound(world))
         world_fail(world, "rank %d: vbn_close() dropped something without a fault", rank->number);
 }

@@ -93,12 +93,17 @@ static void a_request_that_is_taken_back(void **state)
     assert_int_equal(fake_live(), live);
 }
 
-/* Closing does not wait for an address: teardown finds nothing left. */
+/* Closing waits for the address, and not for ever: teardown finds nothing left. */
 static void a_request_at_the_end(void **state)
 {
     struct vbn_wire_hello hello = lone_hello(ctx, 8);
 
     (void)state;
+    address_is(false);
+    request(&hello);
+    assert_int_equal(vbn_shutdown(ctx), 1);
+    address_is_told(true);
+    assert_int_equal(vbn_shutdown(ctx), 0);
     address_is(false);
     request(&hello);
 }
@@ -159,12 +164,37 @@ static void who_has_lost_its_address_waits(void **state)
     assert_non_null(ep->attempt);
 }
 
+/* Where the peer's disconnect has crossed ours, to destroy the id is to answer that. */
+static void nothing_is_destroyed(void **state)
+{
+    struct vbn_conn *conn = lone_connect(ctx, 7);
+    struct rdma_cm_id *id = conn->id;
+    vbn_endpoint_t *ep = conn->ep;
+    unsigned said = fake_count(FAKE_DISCONNECT);
+
+    (void)state;
+    is_ours(id);
+    fake_disconnect_by_itself(false);
+    vbn_conn_fail(conn, VBN_EV_QP_ERROR, "for no reason");
+    lone_pass(ctx, 60);
+    assert_int_equal(fake_count(FAKE_DISCONNECT), said + 1);
+    address_is(false);
+    fake_event(id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL, 0);
+    lone_progress(ctx);
+    assert_int_equal(conn->state, VBN_CONN_DEAD);
+    assert_int_equal(ep->conn_count, 2);
+    address_is_told(true);
+    assert_int_equal(ep->conn_count, 1);
+    fake_disconnect_by_itself(true);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(requests_wait),    T(a_request_that_is_taken_back), T(a_request_at_the_end),
-        T(nothing_is_asked), T(nothing_is_confirmed),         T(who_has_lost_its_address_waits),
+        T(requests_wait),        T(a_request_that_is_taken_back), T(a_request_at_the_end),
+        T(nothing_is_asked),     T(nothing_is_confirmed),         T(who_has_lost_its_address_waits),
+        T(nothing_is_destroyed),
     };
 
     return cmocka_run_group_tests_name("away", tests, NULL, NULL);
