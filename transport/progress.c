@@ -45,6 +45,14 @@ static bool nobody_tells(const struct vbn_conn *conn)
     return !conn->id && conn->flow.rx_count;
 }
 
+/* Whether what was quiet when the port changed, or at the first look after that, has had its time.
+ */
+static bool stuck_since_change(const struct vbn_qp *q, uint64_t changed_ns, uint64_t now)
+{
+    return q->quiet_ns < changed_ns + LINK_GRACE_NS &&
+           now - vbn_max(q->quiet_ns, changed_ns) >= LINK_GRACE_NS;
+}
+
 /*
  * Notes whether the device has completed anything since the last look, of what was under way then.
  * Some repeat a request for ever to a peer that has vanished, and some never again once the link
@@ -62,7 +70,7 @@ static void look_for_silence(struct vbn_conn *conn, uint64_t now)
         q->quiet_ns = now;
     } else if (limit_ns && conn->id && /* two halves cannot be joined again: they may wait */
                (now - q->quiet_ns >= limit_ns ||
-                (q->quiet_ns < changed_ns && now - changed_ns >= LINK_GRACE_NS))) {
+                (changed_ns && stuck_since_change(q, changed_ns, now)))) {
         conn->silent_ns = now - q->quiet_ns;
         vbn_conn_fail(conn, VBN_EV_QP_ERROR, "the peer's device has not answered for %llu ms",
                       (unsigned long long)conn->silent_ns / VBN_MS_NS);

@@ -767,6 +767,21 @@ static void stuck_since_an_address_was_away(void **state)
     assert_contains(ep->recovery.cause, "has not answered");
 }
 
+/* Only the look after the change finds that all was well until then. */
+static void stuck_as_soon_as_an_address_goes(void **state)
+{
+    (void)state;
+    message_under_way();
+    lone_complete(conn);
+    send_byte('b');
+    fake_async(ctx->device.verbs, IBV_EVENT_GID_CHANGE, NULL);
+    lone_pass(ctx, 100);
+    assert_ptr_equal(ep->conn, conn);
+    lone_pass(ctx, 300);
+    assert_null(ep->conn);
+    assert_contains(ep->recovery.cause, "has not answered");
+}
+
 static void well_since_the_link_is_back(void **state)
 {
     (void)state;
@@ -833,6 +848,7 @@ int main(void)
         T(the_link_is_back),
         T(stuck_since_the_link_was_away),
         T(stuck_since_an_address_was_away),
+        T(stuck_as_soon_as_an_address_goes),
         T(well_since_the_link_is_back),
         T(a_peer_that_does_not_part),
     };
