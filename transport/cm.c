@@ -238,6 +238,8 @@ static void take_request(vbn_context_t *ctx, const struct cm_event *ev)
     vbn_endpoint_t *ep = NULL;
     struct vbn_conn *conn = NULL;
 
+    if (!ctx->device.link_up) /* it may be here before the word that the link is back */
+        vbn_device_look_at_link(ctx);
     if (!vbn_cm_may_speak(ctx, ev->id)) {
         leave_unanswered(ctx, ev->id);
         return;

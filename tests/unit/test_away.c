@@ -77,6 +77,22 @@ static void requests_wait(void **state)
     assert_null(vbn_endpoint_find(ctx, 8));
 }
 
+/* Which it proves to be back, whether that has been told or not. */
+static void a_request_is_ahead_of_the_link(void **state)
+{
+    struct vbn_wire_hello hello = lone_hello(ctx, 8);
+    unsigned accepted = fake_count(FAKE_ACCEPT);
+
+    (void)state;
+    lone_device->port[0].state = IBV_PORT_DOWN;
+    fake_async(ctx->device.verbs, IBV_EVENT_PORT_ERR, NULL);
+    lone_progress(ctx);
+    assert_false(ctx->device.link_up);
+    lone_device->port[0].state = IBV_PORT_ACTIVE;
+    request(&hello);
+    assert_int_equal(fake_count(FAKE_ACCEPT), accepted + 1);
+}
+
 static void a_request_that_is_taken_back(void **state)
 {
     struct vbn_wire_hello hello = lone_hello(ctx, 8);
@@ -192,9 +208,9 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(requests_wait),        T(a_request_that_is_taken_back), T(a_request_at_the_end),
-        T(nothing_is_asked),     T(nothing_is_confirmed),         T(who_has_lost_its_address_waits),
-        T(nothing_is_destroyed),
+        T(a_request_is_ahead_of_the_link), T(requests_wait),        T(a_request_that_is_taken_back),
+        T(a_request_at_the_end),           T(nothing_is_asked),     T(nothing_is_confirmed),
+        T(who_has_lost_its_address_waits), T(nothing_is_destroyed),
     };
 
     return cmocka_run_group_tests_name("away", tests, NULL, NULL);
