@@ -87,7 +87,7 @@ void sim_cm_post(struct sim_id *id, enum rdma_cm_event_type type, int status,
         return;
     enqueue(event_new(id, id, type, status, msg, padded_len));
     if (may_repeat(type) && sim_chance(sim.config.cm_repeat_ppm)) {
-        sim.counters.faults++;
+        sim_fault(FABRIC_CM_REPEATED);
         enqueue(event_new(id, id, type, status, msg, padded_len));
     }
 }

@@ -255,6 +255,8 @@ static void addr_resolved(void *obj, uint64_t gen)
     bool reachable =
         node && sim_path_up(id->node, node) && sim_path_up(node, id->node) && !node->attr.no_device;
     if (!reachable || sim_chance(sim.config.cm_addr_error_ppm)) {
+        if (reachable)
+            sim_fault(FABRIC_CM_UNRESOLVED);
         id->state = SIM_ID_BOUND;
         sim_cm_post(id, RDMA_CM_EVENT_ADDR_ERROR, reachable ? -EHOSTUNREACH : -ETIMEDOUT, NULL, 0);
         return;
@@ -310,6 +312,7 @@ static void route_resolved(void *obj, uint64_t gen)
     if (id->obj.magic != SIM_ALIVE || id->gen != gen || id->state != SIM_ID_ROUTE_QUERY)
         return;
     if (sim_chance(sim.config.cm_addr_error_ppm)) {
+        sim_fault(FABRIC_CM_UNRESOLVED);
         id->state = SIM_ID_ADDR_RESOLVED;
         sim_cm_post(id, RDMA_CM_EVENT_ROUTE_ERROR, -ETIMEDOUT, NULL, 0);
         return;

@@ -47,7 +47,7 @@ void sim_cm_send(struct sim_id *from, enum sim_cm_kind kind, struct sim_cm_msg *
     sim_trace(SIM_T_CM_SEND, from->obj.number, kind, (uint64_t)msg->to_node->number);
     uint64_t at_ns = sim.now_ns + sim_latency() + sim_below(sim.config.cm_jitter_ns);
     if (kind == SIM_MSG_RTU && sim_chance(sim.config.early_data_ppm)) {
-        sim.counters.faults++;
+        sim_fault(FABRIC_DATA_EARLY);
         at_ns += sim_below(sim.config.cm_jitter_ns + 100000) + 10000;
     }
     from->sent_ns = at_ns > from->sent_ns ? at_ns : from->sent_ns + 1;
@@ -176,7 +176,7 @@ static void request_repeat(const struct sim_cm_msg *msg, struct sim_id *fresh)
 {
     if (msg->is_repeat || !sim_chance(sim.config.cm_repeat_ppm))
         return;
-    sim.counters.faults++;
+    sim_fault(FABRIC_CM_REPEATED);
     struct sim_cm_msg *again = sim_pool_get(sizeof(*again));
     *again = *msg;
     again->is_repeat = true;
@@ -206,7 +206,7 @@ static bool on_request(struct sim_cm_msg *msg)
     if (sim_chance(sim.config.cm_reject_ppm)) {
         static const uint16_t reasons[] = {REJ_NO_RESOURCES, REJ_STALE, REJ_CONSUMER,
                                            REJ_INVALID_SERVICE};
-        sim.counters.faults++;
+        sim_fault(FABRIC_CM_REJECTED);
         reply_reject(msg, reasons[sim_below(4)]);
         answer_owed(msg);
         return true;
@@ -350,7 +350,7 @@ static void msg_arrive(void *obj, uint64_t arg)
     (void)arg;
     bool lost = !sim_path_up(msg->from_node, msg->to_node);
     if (!lost && sim_chance(sim.config.cm_lost_ppm)) {
-        sim.counters.faults++;
+        sim_fault(FABRIC_CM_LOST);
         lost = true;
     }
     if (lost || !msg_deliver(msg))

@@ -163,12 +163,12 @@ static bool tx_fault(struct sim_qp *qp, struct sim_qp *peer, struct sim_wqe *wqe
     enum ibv_wc_status status = IBV_WC_SUCCESS;
     bool iwarp = sim_node_is_iwarp(qp->node);
     if (!iwarp && wants_receive_fault(wqe)) {
-        sim.counters.faults++;
+        sim_fault(FABRIC_NOT_READY);
         tx_not_ready(qp, wqe, peer);
         return true;
     }
     if (!iwarp && !wqe->executed && sim_chance(config->drop_ppm)) {
-        sim.counters.faults++;
+        sim_fault(FABRIC_LOST);
         if (sim_below(2)) /* it arrives, its acknowledgement does not */
             wqe->executed = sim_respond(peer, qp, wqe, &status) == SIM_ANSWER_ACK;
         if (qp->state == IBV_QPS_RTS)
@@ -176,7 +176,7 @@ static bool tx_fault(struct sim_qp *qp, struct sim_qp *peer, struct sim_wqe *wqe
         return true;
     }
     if (sim_chance(config->retry_exc_ppm)) {
-        sim.counters.faults++;
+        sim_fault(FABRIC_GAVE_UP);
         if (!wqe->executed && sim_below(2))
             sim_respond(peer, qp, wqe, &status);
         if (iwarp)
@@ -186,7 +186,7 @@ static bool tx_fault(struct sim_qp *qp, struct sim_qp *peer, struct sim_wqe *wqe
         return true;
     }
     if (sim_chance(config->qp_fatal_ppm)) {
-        sim.counters.faults++;
+        sim_fault(FABRIC_QP_FAILED);
         fabric_qp_fail(sim_below(2) ? qp->qp.qp_num : peer->qp.qp_num);
         return true;
     }

@@ -192,9 +192,32 @@ void fabric_trace_print(FILE *out); /* seed, configuration, the last events */
 /* A line in the trace from the workload; also hashed. text must be a literal. */
 void fabric_trace_mark(const char *text, uint64_t a, uint64_t b);
 
+/* What a fault was. */
+enum fabric_fault {
+    FABRIC_LOST,          /* a message, or its acknowledgement */
+    FABRIC_NOT_READY,     /* the receiver said so */
+    FABRIC_GAVE_UP,       /* the requester, or an iWARP stream broke */
+    FABRIC_QP_FAILED,     /* one of the two queue pairs */
+    FABRIC_MESSAGE_AGAIN, /* twice, or without its bytes */
+    FABRIC_DATA_EARLY,    /* before the connection was established */
+    FABRIC_LINK_DOWN,     /* and up again */
+    FABRIC_ADDRESS_GONE,  /* and back again */
+    FABRIC_CM_LOST,       /* a message of the connection manager */
+    FABRIC_CM_REPEATED,   /* one of its requests or events */
+    FABRIC_CM_REJECTED,   /* a request, by the peer's connection manager */
+    FABRIC_CM_UNRESOLVED, /* an address, or a route */
+    FABRIC_CALL_FAILED,   /* a verb, one of rdma_cm, or an allocation */
+    FABRIC_GARBLED,       /* what a hostile node sends */
+    FABRIC_RANK_KILLED,
+    FABRIC_FAULTS
+};
+
+extern const char *const fabric_fault_names[FABRIC_FAULTS];
+
 struct fabric_counters {
     uint64_t messages, bytes, completions, events, cm_events;
     uint64_t rnr_naks, retries, ghosts, faults;
+    uint64_t kinds[FABRIC_FAULTS]; /* `faults`, one by one */
     uint32_t qps, qps_peak, mrs, ids;
     uint64_t memory_bytes; /* what the fabric itself holds */
 };

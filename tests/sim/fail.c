@@ -55,7 +55,7 @@ static bool may_fail(void)
 
 static bool failed(enum fabric_fail_class which)
 {
-    sim.counters.faults++;
+    sim_fault(FABRIC_CALL_FAILED);
     sim_trace(SIM_T_CALL_FAILS, which, armed.count, 0);
     return true;
 }

@@ -5,6 +5,30 @@
  */
 #include "sim.h"
 
+const char *const fabric_fault_names[FABRIC_FAULTS] = {
+    [FABRIC_LOST] = "lost",
+    [FABRIC_NOT_READY] = "not ready",
+    [FABRIC_GAVE_UP] = "given up",
+    [FABRIC_QP_FAILED] = "queue pair failed",
+    [FABRIC_MESSAGE_AGAIN] = "message again",
+    [FABRIC_DATA_EARLY] = "data early",
+    [FABRIC_LINK_DOWN] = "link down",
+    [FABRIC_ADDRESS_GONE] = "address gone",
+    [FABRIC_CM_LOST] = "CM message lost",
+    [FABRIC_CM_REPEATED] = "CM message again",
+    [FABRIC_CM_REJECTED] = "CM rejects",
+    [FABRIC_CM_UNRESOLVED] = "address unresolved",
+    [FABRIC_CALL_FAILED] = "call failed",
+    [FABRIC_GARBLED] = "garbled",
+    [FABRIC_RANK_KILLED] = "rank killed",
+};
+
+void sim_fault(enum fabric_fault kind)
+{
+    sim.counters.faults++;
+    sim.counters.kinds[kind]++;
+}
+
 /* ---- links ---- */
 
 static void port_event(struct sim_node *node, enum ibv_event_type type)
@@ -63,7 +87,7 @@ static void flap(struct sim_node *node)
 {
     uint64_t away_ns = 1 + sim_below(sim.config.flap_down_ns);
     bool of_link = sim_below(2);
-    sim.counters.faults++;
+    sim_fault(of_link ? FABRIC_LINK_DOWN : FABRIC_ADDRESS_GONE);
     if (of_link)
         fabric_link_set(node->number, false);
     else
@@ -140,7 +164,7 @@ void sim_garble(const struct sim_node *from, uint8_t *bytes, uint64_t len)
 {
     if (len == 0 || !sim_chance(from->garble_ppm))
         return;
-    sim.counters.faults++;
+    sim_fault(FABRIC_GARBLED);
     bytes[sim_below(len)] ^= (uint8_t)(1 + sim_below(255));
 }
 
@@ -151,6 +175,7 @@ void fabric_rank_kill(int number)
     struct sim_rank *rank = &sim.ranks[number];
     if (rank->dead)
         return;
+    sim_fault(FABRIC_RANK_KILLED);
     sim_trace(SIM_T_KILL, (uint64_t)number, 0, 0);
     for (struct sim_obj *obj = sim.objects; obj; obj = obj->next) {
         if (obj->magic != SIM_ALIVE || obj->rank != number)

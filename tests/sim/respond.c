@@ -118,7 +118,7 @@ static void receive_again(struct sim_qp *qp, struct sim_wqe *wqe)
     struct sim_rwqe *rwqe = take_receive(qp);
     uint32_t length = wqe->length;
 
-    sim.counters.faults++;
+    sim_fault(FABRIC_MESSAGE_AGAIN);
     if (sim_below(2))
         wqe->length = 0;
     sim_sge_copy(rwqe->sge, rwqe->num_sge, wqe->sge, wqe->num_sge, wqe->length);

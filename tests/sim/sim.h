@@ -513,6 +513,7 @@ void sim_cm_post(struct sim_id *id, enum rdma_cm_event_type type, int status,
 void sim_cm_post_request(struct sim_id *listener, struct sim_id *fresh,
                          const struct sim_cm_msg *msg);
 void sim_cm_forget(struct sim_id *id);
+void sim_fault(enum fabric_fault kind);
 void sim_cm_send(struct sim_id *from, enum sim_cm_kind kind, struct sim_cm_msg *proto);
 void sim_cm_hangup(struct sim_id *id); /* what the kernel tells the peer when an id goes */
 void sim_cm_timewait(struct sim_id *id);

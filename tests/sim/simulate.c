@@ -34,6 +34,7 @@ enum { LOADS = sizeof(loads) / sizeof(loads[0]), JOBS_MAX = 256 };
 struct totals {
     uint64_t runs, failures, ranks, messages, bytes, faults, ghosts, traces;
     uint64_t lost, recoveries, replayed;
+    uint64_t kinds[FABRIC_FAULTS];
     double virtual_s;
 };
 
@@ -116,6 +117,8 @@ static bool run_one(const struct request *request, const struct load *load, uint
     totals->messages += counters.messages;
     totals->bytes += counters.bytes;
     totals->faults += counters.faults;
+    for (int kind = 0; kind < FABRIC_FAULTS; kind++)
+        totals->kinds[kind] += counters.kinds[kind];
     totals->ghosts += counters.ghosts;
     totals->lost += world.lost;
     totals->recoveries += world.recoveries;
@@ -205,6 +208,8 @@ static void totals_add(struct totals *to, const struct totals *more)
     to->messages += more->messages;
     to->bytes += more->bytes;
     to->faults += more->faults;
+    for (int kind = 0; kind < FABRIC_FAULTS; kind++)
+        to->kinds[kind] += more->kinds[kind];
     to->ghosts += more->ghosts;
     to->lost += more->lost;
     to->recoveries += more->recoveries;
@@ -281,5 +286,10 @@ int main(int argc, char **argv)
     printf("connections: %llu lost, %llu made again, %llu requests sent again\n",
            (unsigned long long)totals.lost, (unsigned long long)totals.recoveries,
            (unsigned long long)totals.replayed);
+    printf("faults:");
+    for (int kind = 0; kind < FABRIC_FAULTS; kind++)
+        printf("%s %s %llu", kind ? "," : "", fabric_fault_names[kind],
+               (unsigned long long)totals.kinds[kind]);
+    printf("\n");
     return totals.failures ? 1 : 0;
 }
