@@ -46,6 +46,13 @@ make_mpirun() {
     mpirun+=(${mpirun_args[@]+"${mpirun_args[@]}"})
 }
 
+# Sets `build` to the build folder and `suite` to our programs in it.
+find_suite() {
+    build=${VERBENA_BUILDDIR:-$here/../../build}
+    suite=$build/tests/mpi/mpi_suite
+    [[ -x $suite ]] || misused "$suite is not built; build it by make check, or set VERBENA_BUILDDIR"
+}
+
 # --- a job in the background, of the process `job`, which mpi_suite's `--while
 # $work/go_on` makes last until end_job
 

@@ -92,7 +92,7 @@ static void tx_pass(struct sim_qp *qp, struct sim_wqe *wqe, enum ibv_wc_status s
 
 static void tx_lost(struct sim_qp *qp, struct sim_wqe *wqe)
 {
-    if (sim.config.flap_is_fast_fail && (!qp->node->link_up || qp->node->address_away)) {
+    if (sim.config.flap_is_fast_fail && !fabric_node_is_up(qp->node->number)) {
         tx_pass(qp, wqe, IBV_WC_LOC_QP_OP_ERR);
         return;
     }

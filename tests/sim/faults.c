@@ -69,37 +69,34 @@ bool fabric_node_is_up(int number)
     return sim.nodes[number]->link_up && !sim.nodes[number]->address_away;
 }
 
-static void flap_up(void *obj, uint64_t arg)
+static void flap_set(const struct sim_node *node, enum fabric_fault kind, bool up)
 {
-    struct sim_node *node = obj;
-    (void)arg;
-    fabric_link_set(node->number, true);
+    if (kind == FABRIC_LINK_DOWN)
+        fabric_link_set(node->number, up);
+    else
+        fabric_address_set(node->number, up);
 }
 
-static void address_back(void *obj, uint64_t arg)
+static void flap_over(void *obj, uint64_t kind)
 {
     struct sim_node *node = obj;
-    (void)arg;
-    fabric_address_set(node->number, true);
+    flap_set(node, (enum fabric_fault)kind, true);
 }
 
 static void flap(struct sim_node *node)
 {
     uint64_t away_ns = 1 + sim_below(sim.config.flap_down_ns);
-    bool of_link = sim_below(2);
-    sim_fault(of_link ? FABRIC_LINK_DOWN : FABRIC_ADDRESS_GONE);
-    if (of_link)
-        fabric_link_set(node->number, false);
-    else
-        fabric_address_set(node->number, false);
-    sim_after(away_ns, of_link ? flap_up : address_back, node, 0);
+    enum fabric_fault kind = sim_below(2) ? FABRIC_LINK_DOWN : FABRIC_ADDRESS_GONE;
+    sim_fault(kind);
+    flap_set(node, kind, false);
+    sim_after(away_ns, flap_over, node, kind);
 }
 
 static void flap_tick(void *obj, uint64_t arg)
 {
     struct sim_node *node = obj;
     (void)arg;
-    if (node->link_up && !node->address_away && sim_chance(sim.config.flap_ppm))
+    if (fabric_node_is_up(node->number) && sim_chance(sim.config.flap_ppm))
         flap(node);
     if (sim.config.flap_interval_ns)
         sim_after(sim.config.flap_interval_ns, flap_tick, node, 0);

@@ -270,8 +270,8 @@ bool sim_rank_is_dead(int rank)
 
 bool sim_path_up(const struct sim_node *from, const struct sim_node *to)
 {
-    if (!from->link_up || !to->link_up || from->address_away || to->address_away ||
-        !from->powered || !to->powered || from->removed || to->removed)
+    if (!fabric_node_is_up(from->number) || !fabric_node_is_up(to->number) || !from->powered ||
+        !to->powered || from->removed || to->removed)
         return false;
     for (struct sim_blocked *blocked = sim.blocked; blocked; blocked = blocked->next)
         if (blocked->from == from->number && blocked->to == to->number)

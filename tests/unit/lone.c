@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "lone.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 
 #define PEER_PORT 7471
@@ -133,6 +134,14 @@ void lone_refuse(struct vbn_conn *conn, uint8_t reason)
 }
 
 /* --- connections ------------------------------------------------------------------------------ */
+
+void lone_at_home(struct rdma_cm_id *id)
+{
+    struct sockaddr_in *own = (struct sockaddr_in *)rdma_get_local_addr(id);
+
+    own->sin_family = AF_INET;
+    assert_int_equal(inet_pton(AF_INET, "10.0.0.1", &own->sin_addr), 1);
+}
 
 struct vbn_conn *lone_attempt(vbn_context_t *ctx, uint64_t uid, enum vbn_conn_state state)
 {

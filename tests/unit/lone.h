@@ -44,6 +44,9 @@ struct rdma_cm_id *lone_request(vbn_context_t *ctx, const struct vbn_wire_hello 
 void lone_answer(struct vbn_conn *conn, const struct vbn_wire_hello *hello);
 void lone_refuse(struct vbn_conn *conn, uint8_t reason);
 
+/* ID is at the context's address, and no longer at none, as the fakes' are. */
+void lone_at_home(struct rdma_cm_id *id);
+
 /* An attempt of ours on its way up to STATE; connections established from either side. */
 struct vbn_conn *lone_attempt(vbn_context_t *ctx, uint64_t uid, enum vbn_conn_state state);
 struct vbn_conn *lone_connect(vbn_context_t *ctx, uint64_t uid);

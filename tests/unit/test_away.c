@@ -2,7 +2,6 @@
 /* What is not said while this side's address is away, and what comes of it when it is back. */
 #include "lone.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 
 static vbn_context_t *ctx;
@@ -25,15 +24,6 @@ static int teardown(void **state)
     return lone_teardown(state);
 }
 
-/* The fakes' ids are at no address. */
-static void is_ours(struct rdma_cm_id *id)
-{
-    struct sockaddr_in *own = (struct sockaddr_in *)rdma_get_local_addr(id);
-
-    own->sin_family = AF_INET;
-    assert_int_equal(inet_pton(AF_INET, "10.0.0.1", &own->sin_addr), 1);
-}
-
 static void address_is(bool there)
 {
     fake_address_flags("eth0", there ? IFF_UP : 0);
@@ -51,7 +41,7 @@ static struct rdma_cm_id *request(const struct vbn_wire_hello *hello)
 {
     struct rdma_cm_id *id = lone_request(ctx, hello);
 
-    is_ours(id);
+    lone_at_home(id);
     lone_progress(ctx);
     return id;
 }
@@ -130,7 +120,7 @@ static void nothing_is_asked(void **state)
     unsigned asked = fake_count(FAKE_CONNECT);
 
     (void)state;
-    is_ours(attempt->id);
+    lone_at_home(attempt->id);
     address_is(false);
     fake_event(attempt->id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL, 0);
     lone_progress(ctx);
@@ -145,7 +135,7 @@ static void nothing_is_confirmed(void **state)
     vbn_endpoint_t *ep = attempt->ep;
 
     (void)state;
-    is_ours(attempt->id);
+    lone_at_home(attempt->id);
     address_is(false);
     lone_answer(attempt, &hello);
     lone_progress(ctx);
@@ -164,7 +154,7 @@ static void who_has_lost_its_address_waits(void **state)
     vbn_endpoint_t *ep = conn->ep;
 
     (void)state;
-    is_ours(conn->id);
+    lone_at_home(conn->id);
     address_is(false);
     vbn_conn_fail(conn, VBN_EV_QP_ERROR, "its address is gone");
     lone_pass(ctx, 90);
@@ -189,7 +179,7 @@ static void nothing_is_destroyed(void **state)
     unsigned said = fake_count(FAKE_DISCONNECT);
 
     (void)state;
-    is_ours(id);
+    lone_at_home(id);
     fake_disconnect_by_itself(false);
     vbn_conn_fail(conn, VBN_EV_QP_ERROR, "for no reason");
     lone_pass(ctx, 60);
