@@ -12,6 +12,7 @@ VBN_BTL_SOURCES = \
 	plugin/btl/btl_verbena_param.h \
 	plugin/btl/btl_verbena_reg.c \
 	plugin/btl/btl_verbena_rma.c \
+	plugin/btl/btl_verbena_served.c \
 	plugin/hash.h
 
 if BUILD_OMPI_BTL

@@ -6,6 +6,7 @@
  *     module      peers, the list of work that waits for room, counters, the end
  *     frag        messages: alloc, prepare_src, send, sendi
  *     rma         put and get
+ *     served      what the peer's process does for this one: atomics, and gets on some devices
  *     reg         memory registration through Open MPI's registration cache
  *     idle        sleeping where a rank waits
  *
@@ -27,6 +28,10 @@
 
 #include <stdatomic.h>
 #include <stddef.h>
+
+/* A table that cannot grow is an error like any other, not the end of the process. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
 
 typedef struct btl_verbena_module btl_verbena_module_t;
 
@@ -56,28 +61,33 @@ struct btl_verbena_module {
     vbn_context_t *context;
     struct vbn_attr attr;
     mca_rcache_base_module_t *rcache;
-    atomic_int registrations; /* in the cache */
+    atomic_int registrations;                 /* in the cache */
+    struct btl_verbena_registration *regions; /* of them, those that peers may ask for, by key */
     mca_btl_base_module_error_cb_fn_t error_cb;
-    bool closing;           /* faults no longer matter to anyone */
-    opal_free_list_t frags; /* btl_verbena_frag_t without a transport message */
-    opal_free_list_t rmas;  /* btl_verbena_rma_t */
-    opal_mutex_t lock;      /* guards the two lists below and those of the endpoints */
+    bool closing;              /* faults no longer matter to anyone */
+    opal_free_list_t frags;    /* btl_verbena_frag_t without a transport message */
+    opal_free_list_t rmas;     /* btl_verbena_rma_t */
+    opal_free_list_t served;   /* btl_verbena_served_t */
+    atomic_ulong served_count; /* operations done for others */
+    opal_mutex_t lock; /* guards `regions`, the two lists below and those of the endpoints */
     struct mca_btl_base_endpoint_t *endpoints; /* all, also those of departed peers */
     opal_list_t busy;                          /* endpoints with work that waits */
     opal_mutex_t resuming;                     /* held by the thread that works off `busy` */
     btl_verbena_idle_t idle;
 };
 
-/* A peer. */
+/* A peer, or this process itself, of which memory is asked for only. */
 typedef struct mca_btl_base_endpoint_t {
     opal_list_item_t super; /* in `busy` */
     struct mca_btl_base_endpoint_t *next;
     btl_verbena_module_t *module;
     opal_proc_t *proc;    /* NULL: departed */
-    vbn_endpoint_t *peer; /* NULL: departed */
+    vbn_endpoint_t *peer; /* NULL: departed, or this process */
     bool lost;            /* the transport has given it up */
     bool is_busy;         /* in `busy`, or taken from there by the thread that works it off */
     opal_list_t waiting;  /* btl_verbena_work_t in the order of arrival */
+    opal_list_t served;   /* btl_verbena_served_t that were asked of it, until it answers */
+    uint64_t last_token;
 } btl_verbena_endpoint_t;
 OBJ_CLASS_DECLARATION(btl_verbena_endpoint_t);
 
@@ -125,6 +135,20 @@ typedef struct btl_verbena_rma {
 } btl_verbena_rma_t;
 OBJ_CLASS_DECLARATION(btl_verbena_rma_t);
 
+/* What the peer does for this process, or, for a get, what this one does for the peer. */
+typedef struct btl_verbena_served {
+    opal_free_list_item_t super; /* in the endpoint's `served` */
+    btl_verbena_endpoint_t *endpoint;
+    uint64_t token; /* names it in the answer */
+    void *local;
+    uint32_t width; /* bytes of the answer's value to write to `local` */
+    mca_btl_base_registration_handle_t *local_handle;
+    mca_btl_base_rdma_completion_fn_t cbfunc;
+    void *cbcontext;
+    void *cbdata;
+} btl_verbena_served_t;
+OBJ_CLASS_DECLARATION(btl_verbena_served_t);
+
 /* What a peer needs to reach a region, as it travels in ob1's headers: in network byte order. */
 struct mca_btl_base_registration_handle_t {
     uint32_t key;
@@ -171,6 +195,10 @@ btl_verbena_module_t *btl_verbena_module_create(const mca_btl_base_module_t *def
 
 /* The end: prints counters where wanted, drops registrations, closes the device, frees MODULE. */
 int btl_verbena_finalize(mca_btl_base_module_t *btl);
+
+/* The endpoint of PROC, made where there is none yet; NULL after a message why there can be none.
+ */
+btl_verbena_endpoint_t *btl_verbena_endpoint_of(btl_verbena_module_t *module, opal_proc_t *proc);
 
 /* The transport's callback: a connection is lost. ARG is the module. */
 void btl_verbena_endpoint_error(void *arg, vbn_endpoint_t *peer, int status, const char *reason);
@@ -223,6 +251,39 @@ int btl_verbena_get(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint
                     int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
                     void *cbdata);
 
+/* --- served --------------------------------------------------------------------------------- */
+
+/* Makes MODULE, whose device is open, listen to what its peers ask for. */
+void btl_verbena_served_init(btl_verbena_module_t *module);
+
+int btl_verbena_atomic_op(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint,
+                          uint64_t remote_address,
+                          mca_btl_base_registration_handle_t *remote_handle,
+                          mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
+                          mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
+int btl_verbena_atomic_fop(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint,
+                           void *local_address, uint64_t remote_address,
+                           mca_btl_base_registration_handle_t *local_handle,
+                           mca_btl_base_registration_handle_t *remote_handle,
+                           mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
+                           mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
+int btl_verbena_atomic_cswap(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint,
+                             void *local_address, uint64_t remote_address,
+                             mca_btl_base_registration_handle_t *local_handle,
+                             mca_btl_base_registration_handle_t *remote_handle, uint64_t compare,
+                             uint64_t value, int flags, int order,
+                             mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+                             void *cbdata);
+
+/* As btl_verbena_get(), with two handles of registrations that did not fail. */
+int btl_verbena_served_get(btl_verbena_endpoint_t *endpoint, void *local, uint64_t remote,
+                           mca_btl_base_registration_handle_t *local_handle,
+                           const mca_btl_base_registration_handle_t *remote_handle, size_t len,
+                           mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
+
+/* Ends with an error what was asked of ENDPOINT. */
+void btl_verbena_served_fail(btl_verbena_endpoint_t *endpoint, int status);
+
 /* --- reg ------------------------------------------------------------------------------------ */
 
 /* Makes MODULE's registration cache. Returns an OPAL status. */
@@ -240,7 +301,18 @@ typedef struct btl_verbena_registration {
     mca_rcache_base_registration_t base;
     vbn_mem_t *mem;
     mca_btl_base_registration_handle_t handle;
+    UT_hash_handle hh; /* in the module's `regions`, by `handle.key` */
 } btl_verbena_registration_t;
+
+/* Whether peers may do ACCESS (one of MCA_RCACHE_ACCESS_…) to LEN bytes at ADDRESS of the region
+ * with KEY, in host byte order. With MODULE's lock held. */
+bool btl_verbena_region_has(const btl_verbena_module_t *module, uint32_t key, uint64_t address,
+                            uint64_t len, int32_t access);
+
+static inline bool btl_verbena_is_own(const btl_verbena_endpoint_t *endpoint)
+{
+    return !endpoint->peer && endpoint->proc == opal_proc_local_get();
+}
 
 /* The region behind HANDLE, one of this process; NULL: none, or the registration had failed. */
 static inline vbn_mem_t *btl_verbena_handle_mem(mca_btl_base_registration_handle_t *handle)

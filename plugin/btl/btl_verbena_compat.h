@@ -20,6 +20,7 @@
 #include "opal/threads/mutex.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Who may read what a process publishes. */
 #define BTL_VERBENA_MODEX_SCOPE OPAL_PMIX_GLOBAL
@@ -43,6 +44,40 @@ static inline bool btl_verbena_host_fits(void)
     if (*end == '.')
         minor = strtol(end + 1, NULL, 10);
     return major == OPAL_MAJOR_VERSION && minor == OPAL_MINOR_VERSION;
+}
+
+/* Nodes of this process's job; 0: unknown. */
+static inline uint32_t btl_verbena_nodes(void)
+{
+    opal_process_name_t job = {.jobid = OPAL_PROC_MY_NAME.jobid, .vpid = OPAL_VPID_WILDCARD};
+    uint32_t nodes = 0, *at = &nodes;
+    int rc;
+
+    OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, OPAL_PMIX_NUM_NODES, &job, (void **)&at, OPAL_UINT32);
+    return rc == OPAL_SUCCESS ? nodes : 0;
+}
+
+/* Whether the user has named osc/rdma, as in `mpirun --mca osc rdma`. The framework of osc is
+ * opened after BTLs are, so its parameter is not known yet but by what mpirun makes of it. */
+static inline bool btl_verbena_osc_rdma_named(void)
+{
+    const char *names = getenv("OMPI_MCA_osc");
+
+    return names && *names != '^' && strstr(names, "rdma");
+}
+
+/*
+ * Whether osc/rdma may come down here. Before 4.1.5 it hung in windows with memory attached later,
+ * and looked for what a peer had told of itself on a wrong node where ranks are not evenly many on
+ * three nodes or more (Open MPI's pull request 6413), with ranks on several nodes only. There it
+ * must be asked for.
+ */
+static inline bool btl_verbena_osc_rdma_fits(void)
+{
+    const char *release = strrchr(opal_version_string, '.');
+
+    return (release && strtol(release + 1, NULL, 10) >= 5) || btl_verbena_nodes() == 1 ||
+           btl_verbena_osc_rdma_named();
 }
 
 /*

@@ -28,10 +28,15 @@ static void endpoint_construct(btl_verbena_endpoint_t *endpoint)
     endpoint->lost = false;
     endpoint->is_busy = false;
     OBJ_CONSTRUCT(&endpoint->waiting, opal_list_t);
+    OBJ_CONSTRUCT(&endpoint->served, opal_list_t);
+    endpoint->last_token = 0;
 }
 
 static void endpoint_destruct(btl_verbena_endpoint_t *endpoint)
 {
+    while (opal_list_remove_first(&endpoint->served))
+        ;
+    OBJ_DESTRUCT(&endpoint->served);
     OBJ_DESTRUCT(&endpoint->waiting);
 }
 
@@ -149,6 +154,7 @@ static void work_cancel(btl_verbena_endpoint_t *endpoint)
 
     while ((work = work_take(endpoint)))
         work->fail(work, VBN_ERR_CLOSED);
+    btl_verbena_served_fail(endpoint, VBN_ERR_CLOSED);
 }
 
 /* --- peers ---------------------------------------------------------------------------------- */
@@ -239,23 +245,69 @@ static vbn_endpoint_t *peer_create(btl_verbena_module_t *module, opal_proc_t *pr
     return peer;
 }
 
+static void endpoint_enlist(btl_verbena_module_t *module, btl_verbena_endpoint_t *endpoint,
+                            opal_proc_t *proc)
+{
+    endpoint->module = module;
+    endpoint->proc = proc;
+    OPAL_THREAD_LOCK(&module->lock);
+    endpoint->next = module->endpoints;
+    module->endpoints = endpoint;
+    OPAL_THREAD_UNLOCK(&module->lock);
+}
+
 static btl_verbena_endpoint_t *endpoint_create(btl_verbena_module_t *module, opal_proc_t *proc)
 {
     btl_verbena_endpoint_t *endpoint = OBJ_NEW(btl_verbena_endpoint_t);
 
     if (!endpoint)
         return NULL;
-    endpoint->module = module;
-    endpoint->proc = proc;
     endpoint->peer = peer_create(module, proc, endpoint);
     if (!endpoint->peer) {
         OBJ_RELEASE(endpoint); /* NOLINT(clang-analyzer-unix.Malloc): it is released here */
         return NULL;
     }
+    endpoint_enlist(module, endpoint, proc);
+    return endpoint;
+}
+
+static btl_verbena_endpoint_t *endpoint_find(btl_verbena_module_t *module, const opal_proc_t *proc)
+{
+    btl_verbena_endpoint_t *endpoint;
+
     OPAL_THREAD_LOCK(&module->lock);
-    endpoint->next = module->endpoints;
-    module->endpoints = endpoint;
+    for (endpoint = module->endpoints; endpoint; endpoint = endpoint->next)
+        if (endpoint->proc == proc)
+            break;
     OPAL_THREAD_UNLOCK(&module->lock);
+    return endpoint;
+}
+
+btl_verbena_endpoint_t *btl_verbena_endpoint_of(btl_verbena_module_t *module, opal_proc_t *proc)
+{
+    btl_verbena_endpoint_t *endpoint = endpoint_find(module, proc);
+
+    return endpoint ? endpoint : endpoint_create(module, proc);
+}
+
+/*
+ * Messages to itself are the business of btl/self, which goes before. But one-sided communication
+ * takes one BTL for all ranks of a window (osc/rdma's peers, 4.1), and we are asked for this one,
+ * too. Where there is no btl/self, we would have to carry messages: so there is none of ours.
+ */
+static btl_verbena_endpoint_t *own_endpoint(btl_verbena_module_t *module)
+{
+    mca_btl_base_selected_module_t *other;
+    btl_verbena_endpoint_t *endpoint = endpoint_find(module, opal_proc_local_get());
+    bool others = false;
+
+    OPAL_LIST_FOREACH(other, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
+    others = others || strcmp(other->btl_component->btl_version.mca_component_name, "self") == 0;
+    if (endpoint || !others)
+        return endpoint;
+    endpoint = OBJ_NEW(btl_verbena_endpoint_t);
+    if (endpoint)
+        endpoint_enlist(module, endpoint, opal_proc_local_get());
     return endpoint;
 }
 
@@ -266,8 +318,9 @@ static int add_procs(mca_btl_base_module_t *btl, size_t count, opal_proc_t **pro
 
     for (size_t i = 0; i < count; i++) {
         if (procs[i] == opal_proc_local_get())
-            continue; /* btl/self does that */
-        endpoints[i] = endpoint_create(module, procs[i]);
+            endpoints[i] = own_endpoint(module);
+        else
+            endpoints[i] = btl_verbena_endpoint_of(module, procs[i]);
         if (endpoints[i] && reachable)
             opal_bitmap_set_bit(reachable, (int)i);
     }
@@ -308,8 +361,12 @@ void btl_verbena_endpoint_error(void *arg, vbn_endpoint_t *peer, int status, con
     opal_proc_t *proc = endpoint ? endpoint->proc : NULL;
     char local[300], remote[300] = "a peer that this rank has not used yet";
 
-    if (endpoint)
+    if (endpoint) {
+        OPAL_THREAD_LOCK(&module->lock);
         endpoint->lost = true;
+        OPAL_THREAD_UNLOCK(&module->lock);
+        btl_verbena_served_fail(endpoint, status);
+    }
     if (module->closing || (endpoint && !proc)) {
         opal_output_verbose(1, opal_btl_base_framework.framework_output,
                             "btl/verbena: %s, while closing: %s", vbn_status_str(status), reason);
@@ -343,10 +400,11 @@ static void counters_text(const btl_verbena_module_t *module, char *text, size_t
              " rx_msgs=%" PRIu64 " rx_bytes=%" PRIu64 " puts=%" PRIu64 " put_bytes=%" PRIu64
              " gets=%" PRIu64 " get_bytes=%" PRIu64 " conns=%" PRIu64 " acks=%" PRIu64
              " crossed=%" PRIu64 " refused=%" PRIu64 " lost=%" PRIu64 " stalls=%" PRIu64
-             " bad=%" PRIu64,
+             " bad=%" PRIu64 " served=%lu",
              OPAL_PROC_MY_NAME.vpid, module->attr.device, c.tx_msgs, c.tx_bytes, c.rx_msgs,
              c.rx_bytes, c.puts, c.put_bytes, c.gets, c.get_bytes, c.conns_made, c.acks_sent,
-             c.conns_crossed, c.conns_refused, c.conns_lost, c.stalls, c.bad_messages);
+             c.conns_crossed, c.conns_refused, c.conns_lost, c.stalls, c.bad_messages,
+             atomic_load(&module->served_count));
 }
 
 static void dump(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint, int verbose)
@@ -356,7 +414,7 @@ static void dump(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint, i
 
     counters_text(module, text, sizeof(text));
     opal_output(0, "%s", text);
-    if (endpoint && endpoint->proc && verbose > 0)
+    if (endpoint && endpoint->proc && endpoint->peer && verbose > 0)
         opal_output(0, "verbena: %s is %s, %zu wait for it",
                     proc_text(endpoint->proc, text, sizeof(text)),
                     vbn_endpoint_connected(endpoint->peer) ? "connected" : "not connected",
@@ -378,6 +436,9 @@ static void functions_set(mca_btl_base_module_t *btl)
     btl->btl_sendi = btl_verbena_sendi;
     btl->btl_put = btl_verbena_put;
     btl->btl_get = btl_verbena_get;
+    btl->btl_atomic_op = btl_verbena_atomic_op;
+    btl->btl_atomic_fop = btl_verbena_atomic_fop;
+    btl->btl_atomic_cswap = btl_verbena_atomic_cswap;
     btl->btl_dump = dump;
     btl->btl_register_mem = btl_verbena_register_mem;
     btl->btl_deregister_mem = btl_verbena_deregister_mem;
@@ -408,6 +469,7 @@ btl_verbena_module_t *btl_verbena_module_create(const mca_btl_base_module_t *def
     items_create(&module->frags, sizeof(btl_verbena_frag_t), OBJ_CLASS(btl_verbena_frag_t),
                  BTL_VERBENA_PLAIN_MAX);
     items_create(&module->rmas, sizeof(btl_verbena_rma_t), OBJ_CLASS(btl_verbena_rma_t), 0);
+    items_create(&module->served, sizeof(btl_verbena_served_t), OBJ_CLASS(btl_verbena_served_t), 0);
     return module;
 }
 
@@ -445,6 +507,7 @@ int btl_verbena_finalize(mca_btl_base_module_t *btl)
     endpoints_free(module);
     OBJ_DESTRUCT(&module->frags);
     OBJ_DESTRUCT(&module->rmas);
+    OBJ_DESTRUCT(&module->served);
     OBJ_DESTRUCT(&module->lock);
     OBJ_DESTRUCT(&module->idle.lock);
     OBJ_DESTRUCT(&module->resuming);

@@ -179,7 +179,13 @@ static void host_defaults(mca_btl_base_module_t *btl, size_t eager_limit)
     btl->btl_exclusivity = MCA_BTL_EXCLUSIVITY_DEFAULT; /* above tcp, below self and vader */
     btl->btl_latency = 4;
     btl->btl_bandwidth = 0; /* the port's rate */
-    btl->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_RDMA | MCA_BTL_FLAGS_HETEROGENEOUS_RDMA;
+    btl->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_RDMA | MCA_BTL_FLAGS_HETEROGENEOUS_RDMA |
+                     MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS;
+    btl->btl_atomic_flags = MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_AND |
+                            MCA_BTL_ATOMIC_SUPPORTS_OR | MCA_BTL_ATOMIC_SUPPORTS_XOR |
+                            MCA_BTL_ATOMIC_SUPPORTS_SWAP | MCA_BTL_ATOMIC_SUPPORTS_MIN |
+                            MCA_BTL_ATOMIC_SUPPORTS_MAX | MCA_BTL_ATOMIC_SUPPORTS_32BIT |
+                            MCA_BTL_ATOMIC_SUPPORTS_CSWAP | MCA_BTL_ATOMIC_SUPPORTS_GLOB;
     btl->btl_eager_limit = eager_limit;
     btl->btl_rndv_eager_limit = eager_limit;
     btl->btl_max_send_size = eager_limit;
@@ -322,6 +328,4 @@ void btl_verbena_params_fit(mca_btl_base_module_t *btl, const struct vbn_attr *a
         at_most(btl->btl_rdma_pipeline_frag_size, btl->btl_put_limit);
     if (!btl->btl_bandwidth)
         btl->btl_bandwidth = (uint32_t)at_most(UINT32_MAX, attr->rate_mbps);
-    if (!attr->sound_reads) /* ob1 lets the receiver ask for puts instead */
-        btl->btl_flags &= ~(uint32_t)MCA_BTL_FLAGS_GET;
 }

@@ -22,28 +22,65 @@
 /* Stands for a failed registration. `usable` is 0. */
 static mca_btl_base_registration_handle_t failed_handle;
 
-static unsigned vbn_access_of(int32_t flags)
+/* Atomics are done by this process itself, and gets on some devices by the peer's puts: see
+ * btl_verbena_served.c. */
+static unsigned vbn_access_of(const btl_verbena_module_t *module, int32_t flags)
 {
     unsigned access = VBN_ACCESS_LOCAL;
 
     if (flags & MCA_RCACHE_ACCESS_LOCAL_WRITE)
         access |= VBN_ACCESS_LOCAL_WRITE;
+    if ((flags & MCA_RCACHE_ACCESS_LOCAL_WRITE) && !module->attr.sound_reads)
+        access |= VBN_ACCESS_REMOTE_WRITE;
     if (flags & MCA_RCACHE_ACCESS_REMOTE_READ)
         access |= VBN_ACCESS_REMOTE_READ;
     if (flags & MCA_RCACHE_ACCESS_REMOTE_WRITE)
         access |= VBN_ACCESS_LOCAL_WRITE | VBN_ACCESS_REMOTE_WRITE;
-    if (flags & MCA_RCACHE_ACCESS_REMOTE_ATOMIC)
-        access |= VBN_ACCESS_LOCAL_WRITE | VBN_ACCESS_REMOTE_ATOMIC;
     return access;
 }
+
+/* --- what peers may ask for ----------------------------------------------------------------- */
+
+static bool region_offer(btl_verbena_module_t *module, btl_verbena_registration_t *registration)
+{
+    OPAL_THREAD_LOCK(&module->lock);
+    HASH_ADD(hh, module->regions, handle.key, sizeof(registration->handle.key), registration);
+    OPAL_THREAD_UNLOCK(&module->lock);
+    return registration->hh.tbl != NULL;
+}
+
+static void region_withdraw(btl_verbena_module_t *module, btl_verbena_registration_t *registration)
+{
+    OPAL_THREAD_LOCK(&module->lock);
+    HASH_DELETE(hh, module->regions, registration);
+    OPAL_THREAD_UNLOCK(&module->lock);
+}
+
+bool btl_verbena_region_has(const btl_verbena_module_t *module, uint32_t key, uint64_t address,
+                            uint64_t len, int32_t access)
+{
+    btl_verbena_registration_t *registration;
+    uint64_t first, last;
+
+    key = htonl(key);
+    HASH_FIND(hh, module->regions, &key, sizeof(key), registration);
+    if (!registration || !(registration->base.access_flags & access) ||
+        (registration->base.flags & MCA_RCACHE_FLAGS_INVALID))
+        return false;
+    first = (uintptr_t)registration->base.base;
+    last = (uintptr_t)registration->base.bound;
+    return len > 0 && address >= first && address <= last && len - 1 <= last - address;
+}
+
+/* --- the cache ------------------------------------------------------------------------------ */
 
 /* The cache's callback. OPAL_ERR_OUT_OF_RESOURCE makes it drop an idle registration and retry. */
 static int region_register(void *arg, void *base, size_t size, mca_rcache_base_registration_t *reg)
 {
     btl_verbena_module_t *module = arg;
     btl_verbena_registration_t *registration = (btl_verbena_registration_t *)reg;
-    int status = vbn_mem_register(module->context, base, size, vbn_access_of(reg->access_flags),
-                                  &registration->mem);
+    int status = vbn_mem_register(module->context, base, size,
+                                  vbn_access_of(module, reg->access_flags), &registration->mem);
 
     if (status != VBN_OK) {
         opal_output_verbose(10, opal_btl_base_framework.framework_output,
@@ -51,9 +88,13 @@ static int region_register(void *arg, void *base, size_t size, mca_rcache_base_r
                             vbn_status_str(status));
         return status == VBN_ERR_INVALID ? OPAL_ERROR : OPAL_ERR_OUT_OF_RESOURCE;
     }
-    atomic_fetch_add(&module->registrations, 1);
     registration->handle.key = htonl(vbn_mem_rkey(registration->mem));
     registration->handle.usable = htonl(1);
+    if (!region_offer(module, registration)) {
+        vbn_mem_deregister(registration->mem);
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    atomic_fetch_add(&module->registrations, 1);
     return OPAL_SUCCESS;
 }
 
@@ -62,6 +103,7 @@ static int region_deregister(void *arg, mca_rcache_base_registration_t *reg)
     btl_verbena_module_t *module = arg;
 
     atomic_fetch_sub(&module->registrations, 1);
+    region_withdraw(module, (btl_verbena_registration_t *)reg);
     vbn_mem_deregister(((btl_verbena_registration_t *)reg)->mem);
     return OPAL_SUCCESS;
 }

@@ -2,9 +2,10 @@
 /*
  * Put and get.
  *
- * Operation. Each becomes one operation of the transport. Where the transport has no room the
- * operation waits here and starts from progress: ob1 retries a refused one only when something else
- * of its own completes (see btl_verbena_frag.c), and after a few refusals it gives up RDMA for that
+ * Operation. Each becomes one operation of the transport, but for gets on devices whose reads are
+ * not to be relied on, see btl_verbena_served.c. Where the transport has no room the operation
+ * waits here and starts from progress: ob1 retries a refused one only when something else of its
+ * own completes (see btl_verbena_frag.c), and after a few refusals it gives up RDMA for that
  * message.
  *
  * An operation that cannot be done because a registration had failed (see btl_verbena_reg.c) is
@@ -20,6 +21,7 @@
 #include "btl_verbena.h"
 
 #include <arpa/inet.h>
+#include <string.h>
 
 static void rma_end(btl_verbena_rma_t *op, int status)
 {
@@ -111,6 +113,22 @@ static btl_verbena_rma_t *rma_get(btl_verbena_module_t *module, bool is_get, voi
     return op;
 }
 
+static void *at(uint64_t address)
+{
+    return (void *)(uintptr_t)address; // NOLINT(performance-no-int-to-ptr)
+}
+
+/* Between two places of this process. */
+static int copy(btl_verbena_endpoint_t *endpoint, void *to, const void *from, size_t len,
+                void *local, mca_btl_base_registration_handle_t *local_handle,
+                mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
+{
+    memmove(to, from, len);
+    cbfunc(&endpoint->module->super, endpoint, local, local_handle, cbcontext, cbdata,
+           OPAL_SUCCESS);
+    return OPAL_SUCCESS;
+}
+
 int btl_verbena_put(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint,
                     void *local_address, uint64_t remote_address,
                     mca_btl_base_registration_handle_t *local_handle,
@@ -119,11 +137,14 @@ int btl_verbena_put(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint
                     void *cbdata)
 {
     btl_verbena_module_t *module = (btl_verbena_module_t *)btl;
-    btl_verbena_rma_t *op =
-        rma_get(module, false, local_address, local_handle, remote_address, size);
+    btl_verbena_rma_t *op;
 
     (void)flags;
     (void)order;
+    if (OPAL_UNLIKELY(btl_verbena_is_own(endpoint)))
+        return copy(endpoint, at(remote_address), local_address, size, local_address, local_handle,
+                    cbfunc, cbcontext, cbdata);
+    op = rma_get(module, false, local_address, local_handle, remote_address, size);
     if (OPAL_UNLIKELY(!op))
         return OPAL_ERR_OUT_OF_RESOURCE;
     op->cbfunc = cbfunc;
@@ -140,11 +161,18 @@ int btl_verbena_get(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint
                     void *cbdata)
 {
     btl_verbena_module_t *module = (btl_verbena_module_t *)btl;
-    btl_verbena_rma_t *op =
-        rma_get(module, true, local_address, local_handle, remote_address, size);
+    btl_verbena_rma_t *op;
 
     (void)flags;
     (void)order;
+    if (OPAL_UNLIKELY(btl_verbena_is_own(endpoint)))
+        return copy(endpoint, local_address, at(remote_address), size, local_address, local_handle,
+                    cbfunc, cbcontext, cbdata);
+    if (!module->attr.sound_reads && btl_verbena_handle_mem(local_handle) &&
+        ntohl(remote_handle->usable) == 1)
+        return btl_verbena_served_get(endpoint, local_address, remote_address, local_handle,
+                                      remote_handle, size, cbfunc, cbcontext, cbdata);
+    op = rma_get(module, true, local_address, local_handle, remote_address, size);
     if (OPAL_UNLIKELY(!op))
         return OPAL_ERR_OUT_OF_RESOURCE;
     op->cbfunc = cbfunc;

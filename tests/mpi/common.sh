@@ -36,12 +36,11 @@ common_option() {
     esac
 }
 
-# Sets the array `mpirun` to all but the number of ranks and the program.
-# osc pt2pt: Debian's configuration switches it off, and without it one-sided
-# communication works over shared memory and hardware atomics only.
+# Sets the array `mpirun` to all but the number of ranks and the program. One-sided
+# communication by osc rdma, which must be named between nodes (btl_verbena_compat.h).
 make_mpirun() {
     need mpirun openmpi-bin
-    mpirun=(mpirun --oversubscribe --bind-to none --mca pml ob1 --mca btl "$btl" --mca osc pt2pt)
+    mpirun=(mpirun --oversubscribe --bind-to none --mca pml ob1 --mca btl "$btl" --mca osc rdma)
     ((EUID != 0)) || mpirun+=(--allow-run-as-root)
     mpirun+=(${mpirun_args[@]+"${mpirun_args[@]}"})
 }

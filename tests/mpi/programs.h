@@ -25,6 +25,8 @@ void run_orders(const struct job *job);
 void run_overlap(const struct job *job);
 void run_communicators(const struct job *job);
 void run_rma(const struct job *job);
+void run_passive(const struct job *job);
+void run_attached(const struct job *job);
 void run_threads(const struct job *job);
 void run_spawn(const struct job *job);
 void run_buffers(const struct job *job);

@@ -37,6 +37,8 @@ static const struct program programs[] = {
     {"overlap", run_overlap, "many nonblocking collectives and messages at once"},
     {"communicators", run_communicators, "split, dup, free, intercommunicators under traffic"},
     {"rma", run_rma, "one-sided put, get, accumulate and atomics"},
+    {"passive", run_passive, "one-sided operations at a rank that takes no part in them"},
+    {"attached", run_attached, "one-sided access to memory that is attached to a window later"},
     {"threads", run_threads, "threads at once, with --threads"},
     {"buffers", run_buffers, "memory of all kinds, mapped again between messages"},
     {"large", run_large, "a message larger than a device takes at once"},
