@@ -68,6 +68,7 @@ struct btl_verbena_module {
     opal_free_list_t frags;    /* btl_verbena_frag_t without a transport message */
     opal_free_list_t rmas;     /* btl_verbena_rma_t */
     opal_free_list_t served;   /* btl_verbena_served_t */
+    uint32_t ranks;            /* of the job */
     atomic_ulong served_count; /* operations done for others */
     opal_mutex_t lock; /* guards `regions`, the two lists below and those of the endpoints */
     struct mca_btl_base_endpoint_t *endpoints; /* all, also those of departed peers */

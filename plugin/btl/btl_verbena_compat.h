@@ -46,15 +46,16 @@ static inline bool btl_verbena_host_fits(void)
     return major == OPAL_MAJOR_VERSION && minor == OPAL_MINOR_VERSION;
 }
 
-/* Nodes of this process's job; 0: unknown. */
-static inline uint32_t btl_verbena_nodes(void)
+/* What the runtime knows of this process's job by one of OPAL_PMIX_NUM_NODES and
+ * OPAL_PMIX_JOB_SIZE; 0: nothing. */
+static inline uint32_t btl_verbena_job_has(const char *what)
 {
     opal_process_name_t job = {.jobid = OPAL_PROC_MY_NAME.jobid, .vpid = OPAL_VPID_WILDCARD};
-    uint32_t nodes = 0, *at = &nodes;
+    uint32_t count = 0, *at = &count;
     int rc;
 
-    OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, OPAL_PMIX_NUM_NODES, &job, (void **)&at, OPAL_UINT32);
-    return rc == OPAL_SUCCESS ? nodes : 0;
+    OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, what, &job, (void **)&at, OPAL_UINT32);
+    return rc == OPAL_SUCCESS ? count : 0;
 }
 
 /* Whether the user has named osc/rdma, as in `mpirun --mca osc rdma`. The framework of osc is
@@ -67,17 +68,19 @@ static inline bool btl_verbena_osc_rdma_named(void)
 }
 
 /*
- * Whether osc/rdma may come down here. Before 4.1.5 it hung in windows with memory attached later,
- * and looked for what a peer had told of itself on a wrong node where ranks are not evenly many on
- * three nodes or more (Open MPI's pull request 6413), with ranks on several nodes only. There it
- * must be asked for.
+ * Whether osc/rdma is to find here what it needs. Before 4.1.5 it hung in windows with memory
+ * attached later, and looked for what a peer had told of itself on a wrong node where ranks are not
+ * evenly many on three nodes or more (Open MPI's pull request 6413); both only with ranks on
+ * several nodes. And where the device's reads are not sound, ob1 would use the gets made of
+ * messages, too, which cost it one message more than puts. In both cases it must be asked for.
  */
-static inline bool btl_verbena_osc_rdma_fits(void)
+static inline bool btl_verbena_osc_rdma_fits(bool sound_reads)
 {
     const char *release = strrchr(opal_version_string, '.');
+    bool mended = release && strtol(release + 1, NULL, 10) >= 5;
 
-    return (release && strtol(release + 1, NULL, 10) >= 5) || btl_verbena_nodes() == 1 ||
-           btl_verbena_osc_rdma_named();
+    return btl_verbena_osc_rdma_named() ||
+           (sound_reads && (mended || btl_verbena_job_has(OPAL_PMIX_NUM_NODES) == 1));
 }
 
 /*

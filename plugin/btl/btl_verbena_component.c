@@ -205,8 +205,6 @@ static int device_open(btl_verbena_module_t *module, bool threads, struct vbn_er
     module->attr.size = sizeof(module->attr);
     vbn_query(module->context, &module->attr);
     btl_verbena_params_fit(btl, &module->attr);
-    if (!btl_verbena_osc_rdma_fits())
-        btl->btl_flags &= ~(uint32_t)(MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS);
     for (unsigned tag = 0; tag < MCA_BTL_TAG_MAX; tag++)
         vbn_am_handler(module->context, (uint8_t)tag, btl_verbena_receive, module);
     btl_verbena_served_init(module);

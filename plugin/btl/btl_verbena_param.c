@@ -328,4 +328,9 @@ void btl_verbena_params_fit(mca_btl_base_module_t *btl, const struct vbn_attr *a
         at_most(btl->btl_rdma_pipeline_frag_size, btl->btl_put_limit);
     if (!btl->btl_bandwidth)
         btl->btl_bandwidth = (uint32_t)at_most(UINT32_MAX, attr->rate_mbps);
+    if (btl_verbena_osc_rdma_fits(attr->sound_reads))
+        return;
+    btl->btl_flags &= ~(uint32_t)(MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS);
+    if (!attr->sound_reads) /* ob1 lets the receiver ask for puts instead */
+        btl->btl_flags &= ~(uint32_t)MCA_BTL_FLAGS_GET;
 }

@@ -454,8 +454,12 @@ static bool serve_get(btl_verbena_endpoint_t *endpoint, const struct request *r)
     return false;
 }
 
-/* The endpoint of PEER, who asked. Where this process has not yet had to do with it the request
- * says who that is; NULL where that is not true. */
+/*
+ * The endpoint of PEER, who asked. Where this process has not yet had to do with it the request
+ * says who that is; NULL where that is not true. Open MPI makes a process of each name that it is
+ * asked for: so only for those of this job. (Those of other jobs it knows since they were
+ * connected.)
+ */
 static btl_verbena_endpoint_t *asking(btl_verbena_module_t *module, vbn_endpoint_t *peer,
                                       const struct request *r)
 {
@@ -465,6 +469,8 @@ static btl_verbena_endpoint_t *asking(btl_verbena_module_t *module, vbn_endpoint
 
     if (OPAL_LIKELY(endpoint != NULL))
         return endpoint;
+    if (name.jobid != OPAL_PROC_MY_NAME.jobid || name.vpid >= module->ranks)
+        return NULL;
     proc = opal_proc_for_name(name);
     endpoint = proc ? btl_verbena_endpoint_of(module, proc) : NULL;
     return endpoint && endpoint->peer == peer ? endpoint : NULL;
@@ -497,6 +503,7 @@ static void request_came(void *arg, vbn_endpoint_t *peer, uint8_t id, void *data
 
 void btl_verbena_served_init(btl_verbena_module_t *module)
 {
+    module->ranks = btl_verbena_job_has(OPAL_PMIX_JOB_SIZE);
     vbn_am_handler(module->context, ID_REQUEST, request_came, module);
     vbn_am_handler(module->context, ID_ANSWER, answer_came, module);
 }

@@ -3,6 +3,7 @@
 #include "hostile.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define REASON(name) (1u << VBN_REASON_##name)
 
@@ -279,6 +280,23 @@ static void read_anywhere(struct hostile *h, struct ibv_send_wr *wr)
     wr->opcode = IBV_WR_RDMA_READ;
 }
 
+/* What a rank would ask the process to do to its memory (btl_verbena_served.c), or answer: by one
+ * who says that it is a rank. */
+static void asks_the_process(struct hostile *h, struct ibv_send_wr *wr)
+{
+    static const uint32_t lengths[] = {56, 24, 0, 55, 200};
+    struct vbn_wire_hdr hdr = header(h, VBN_WIRE_AM);
+    uint32_t name[2] = {htobe32((uint32_t)h->job_key << 16 | 1), htobe32((uint32_t)rnd(h) % 4)};
+
+    hdr.id = (uint8_t)(46 + rnd(h) % 2);
+    hdr.len = lengths[rnd(h) % 5];
+    say(h, wr, &hdr, hdr.len);
+    for (uint32_t i = 0; i < hdr.len; i++)
+        h->message[sizeof(hdr) + i] = (uint8_t)rnd(h);
+    if (hdr.len >= 56)
+        memcpy(h->message + sizeof(hdr) + 48, name, sizeof(name));
+}
+
 /* --- the table -------------------------------------------------------------------------------- */
 
 /* clang-format off */
@@ -343,6 +361,8 @@ struct kind kinds[] = {
      .reasons = REASON(BUSY), .speak = write_anywhere},
     {.name = "memory/read-anywhere", .then = THEN_SPEAKS,
      .reasons = REASON(BUSY), .speak = read_anywhere},
+    {.name = "memory/asks-the-process", .then = THEN_SPEAKS,
+     .reasons = REASON(BUSY), .speak = asks_the_process},
 };
 /* clang-format on */
 const unsigned kind_count = sizeof(kinds) / sizeof(kinds[0]);
