@@ -214,7 +214,8 @@ static bool modex_take(const btl_verbena_module_t *module, const void *data, siz
     return true;
 }
 
-/* Gives the transport's endpoint of PROC, or NULL after a message about why there is none. */
+/* Gives the transport's endpoint of PROC, or NULL after a message about why there is none.
+ * ENDPOINT, if any, is what it knows of it from now on. */
 static vbn_endpoint_t *peer_create(btl_verbena_module_t *module, opal_proc_t *proc,
                                    btl_verbena_endpoint_t *endpoint)
 {
@@ -245,70 +246,83 @@ static vbn_endpoint_t *peer_create(btl_verbena_module_t *module, opal_proc_t *pr
     return peer;
 }
 
-static void endpoint_enlist(btl_verbena_module_t *module, btl_verbena_endpoint_t *endpoint,
-                            opal_proc_t *proc)
+/* With MODULE's lock held. */
+static btl_verbena_endpoint_t *endpoint_listed(const btl_verbena_module_t *module,
+                                               const opal_proc_t *proc)
 {
-    endpoint->module = module;
-    endpoint->proc = proc;
-    OPAL_THREAD_LOCK(&module->lock);
-    endpoint->next = module->endpoints;
-    module->endpoints = endpoint;
-    OPAL_THREAD_UNLOCK(&module->lock);
+    btl_verbena_endpoint_t *endpoint;
+
+    for (endpoint = module->endpoints; endpoint; endpoint = endpoint->next)
+        if (endpoint->proc == proc)
+            break;
+    return endpoint;
 }
 
+/* Makes ENDPOINT, which may be released for that, PROC's; returns the one that is. */
+static btl_verbena_endpoint_t *endpoint_enlist(btl_verbena_endpoint_t *endpoint,
+                                               btl_verbena_module_t *module, opal_proc_t *proc)
+{
+    btl_verbena_endpoint_t *first;
+
+    OPAL_THREAD_LOCK(&module->lock);
+    first = endpoint_listed(module, proc);
+    if (!first) {
+        endpoint->module = module;
+        endpoint->proc = proc;
+        endpoint->next = module->endpoints;
+        module->endpoints = endpoint;
+    }
+    OPAL_THREAD_UNLOCK(&module->lock);
+    if (!first)
+        return endpoint;
+    OBJ_RELEASE(endpoint); /* NOLINT(clang-analyzer-unix.Malloc): it is released here */
+    return first;
+}
+
+/* The transport learns of the endpoint once it is known which of several threads' it will be. */
 static btl_verbena_endpoint_t *endpoint_create(btl_verbena_module_t *module, opal_proc_t *proc)
 {
     btl_verbena_endpoint_t *endpoint = OBJ_NEW(btl_verbena_endpoint_t);
 
     if (!endpoint)
         return NULL;
-    endpoint->peer = peer_create(module, proc, endpoint);
+    endpoint->peer = peer_create(module, proc, NULL);
     if (!endpoint->peer) {
         OBJ_RELEASE(endpoint); /* NOLINT(clang-analyzer-unix.Malloc): it is released here */
         return NULL;
     }
-    endpoint_enlist(module, endpoint, proc);
-    return endpoint;
-}
-
-static btl_verbena_endpoint_t *endpoint_find(btl_verbena_module_t *module, const opal_proc_t *proc)
-{
-    btl_verbena_endpoint_t *endpoint;
-
-    OPAL_THREAD_LOCK(&module->lock);
-    for (endpoint = module->endpoints; endpoint; endpoint = endpoint->next)
-        if (endpoint->proc == proc)
-            break;
-    OPAL_THREAD_UNLOCK(&module->lock);
+    endpoint = endpoint_enlist(endpoint, module, proc);
+    peer_create(module, proc, endpoint);
     return endpoint;
 }
 
 btl_verbena_endpoint_t *btl_verbena_endpoint_of(btl_verbena_module_t *module, opal_proc_t *proc)
 {
-    btl_verbena_endpoint_t *endpoint = endpoint_find(module, proc);
+    btl_verbena_endpoint_t *endpoint;
 
+    OPAL_THREAD_LOCK(&module->lock);
+    endpoint = endpoint_listed(module, proc);
+    OPAL_THREAD_UNLOCK(&module->lock);
     return endpoint ? endpoint : endpoint_create(module, proc);
 }
 
 /*
  * Messages to itself are the business of btl/self, which goes before. But one-sided communication
- * takes one BTL for all ranks of a window (osc/rdma's peers, 4.1), and we are asked for this one,
- * too. Where there is no btl/self, we would have to carry messages: so there is none of ours.
+ * takes one BTL for all ranks of a window (osc/rdma's peers, 4.1), and asks this one, too. Where
+ * there is no btl/self, we would have to carry messages: so there is none of ours.
  */
 static btl_verbena_endpoint_t *own_endpoint(btl_verbena_module_t *module)
 {
     mca_btl_base_selected_module_t *other;
-    btl_verbena_endpoint_t *endpoint = endpoint_find(module, opal_proc_local_get());
+    btl_verbena_endpoint_t *endpoint;
     bool others = false;
 
     OPAL_LIST_FOREACH(other, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
     others = others || strcmp(other->btl_component->btl_version.mca_component_name, "self") == 0;
-    if (endpoint || !others)
-        return endpoint;
+    if (!others || !(module->super.btl_flags & MCA_BTL_FLAGS_ATOMIC_FOPS))
+        return NULL;
     endpoint = OBJ_NEW(btl_verbena_endpoint_t);
-    if (endpoint)
-        endpoint_enlist(module, endpoint, opal_proc_local_get());
-    return endpoint;
+    return endpoint ? endpoint_enlist(endpoint, module, opal_proc_local_get()) : NULL;
 }
 
 static int add_procs(mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,

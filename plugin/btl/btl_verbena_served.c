@@ -57,12 +57,7 @@ struct answer {
 };
 _Static_assert(sizeof(struct answer) == 24, "travels between hosts");
 
-static void served_construct(btl_verbena_served_t *op)
-{
-    op->endpoint = NULL;
-}
-
-OBJ_CLASS_INSTANCE(btl_verbena_served_t, opal_free_list_item_t, served_construct, NULL);
+OBJ_CLASS_INSTANCE(btl_verbena_served_t, opal_free_list_item_t, NULL, NULL);
 
 /* Sends what TEXT has, LEN bytes, as soon as that is possible. OPAL_ERR_OUT_OF_RESOURCE: memory is
  * exhausted. */
