@@ -33,7 +33,8 @@ enum then {
     THEN_DROPPED, /* the request is taken back at once */
     THEN_HALF,    /* accepted, it never says that it is ready */
     THEN_SILENT,  /* established, it never says anything */
-    THEN_SPEAKS,  /* established, it sends what must not be sent */
+    THEN_ASKS, /* established, it sends a message that is right and asks for what it may not have */
+    THEN_SPEAKS, /* established, it sends what must not be sent */
 };
 
 struct hostile;

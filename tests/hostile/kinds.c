@@ -361,7 +361,7 @@ struct kind kinds[] = {
      .reasons = REASON(BUSY), .speak = write_anywhere},
     {.name = "memory/read-anywhere", .then = THEN_SPEAKS,
      .reasons = REASON(BUSY), .speak = read_anywhere},
-    {.name = "memory/asks-the-process", .then = THEN_SPEAKS,
+    {.name = "memory/asks-the-process", .then = THEN_ASKS,
      .reasons = REASON(BUSY), .speak = asks_the_process},
 };
 /* clang-format on */

@@ -161,10 +161,10 @@ static void accepted(struct hostile *h, struct shot *s)
     }
     if (s->kind->then == THEN_HALF && ++h->half_open > h->half_open_most)
         h->half_open_most = h->half_open;
-    if (s->kind->then == THEN_SPEAKS)
-        speak(h, s);
-    else
+    if (s->kind->then != THEN_SPEAKS)
         s->until_ns = now_ns() + HOLD_MS * MS_NS;
+    if (s->kind->speak)
+        speak(h, s);
 }
 
 static void rejected(struct hostile *h, struct shot *s, int status, const uint8_t *data, size_t len)
