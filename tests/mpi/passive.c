@@ -71,6 +71,17 @@ static void add_guarded(const struct counters *c)
     }
 }
 
+/* What is compared is never there, so nothing must change. */
+static void swap_nothing(const struct counters *c)
+{
+    int64_t never = 0, next = 0, found = 0;
+    set_number(&never, c->width, -5);
+    set_number(&next, c->width, -7);
+    MPI_Compare_and_swap(&next, &never, &found, c->type, c->target, GUARDED, c->win);
+    MPI_Win_flush(c->target, c->win);
+    expect(get_number(&found, c->width) >= 0, "a number that never was there was found");
+}
+
 static void change_all(const struct counters *c)
 {
     int rank = c->job->rank;
@@ -87,6 +98,7 @@ static void change_all(const struct counters *c)
         change(c, FLIPPED, MPI_BXOR, 1 + rank * ROUNDS + round, call);
         change(c, CLEARED, MPI_BAND, ~(INT64_C(1) << rank % 31), call);
         add_guarded(c);
+        swap_nothing(c);
     }
 }
 
