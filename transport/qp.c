@@ -12,6 +12,7 @@
 /* 7 means for ever to soft-RoCE (doc/behaviours.md, h): no end would be noticed. */
 #define RETRIES_MAX 6
 #define HOP_LIMIT   64
+#define STOP_TRIES  8 /* to move a queue pair to the error state */
 
 /* --- the send queue's ring
  * -------------------------------------------------------------------------- */
@@ -304,9 +305,20 @@ void vbn_qp_probe(struct vbn_conn *conn)
         conn->q.probed_ns = vbn_max(vbn_now_ns(conn->ctx), 1);
 }
 
-void vbn_qp_fail(struct vbn_conn *conn)
+/* A queue pair that goes on serves the peer, whose endpoint may be over: its memory is no longer
+ * there to be read. So a device that refuses, for want of memory perhaps, is asked again. */
+static bool stop(struct ibv_qp *qp)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+    for (unsigned i = 0; i < STOP_TRIES; i++)
+        if (ibv_modify_qp(qp, &attr, IBV_QP_STATE) == 0)
+            return true;
+    return false;
+}
+
+void vbn_qp_fail(struct vbn_conn *conn)
+{
     struct ibv_send_wr swr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
     struct vbn_qp *q = &conn->q;
 
@@ -314,7 +326,7 @@ void vbn_qp_fail(struct vbn_conn *conn)
         return;
     q->failed = true;
     q->depth = 0; /* there is no room any more */
-    if (ibv_modify_qp(q->qp, &attr, IBV_QP_STATE))
+    if (!stop(q->qp))
         return; /* nothing may be posted: it might still be sent */
     /* Completed but unsignaled requests report nothing, and what had arrived may not have reported
      * yet: one request more, behind all of them in the completion queue, tells that they are in. */

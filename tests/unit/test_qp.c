@@ -202,13 +202,22 @@ static void cannot_be_failed(void **state)
 {
     (void)state;
     assert_true(post(&request[0], true));
-    fake_fail(FAKE_MODIFY_QP, 1, EIO);
+    fake_fail(FAKE_MODIFY_QP, 0, EIO);
     vbn_conn_fail(conn, VBN_EV_QP_ERROR, "test");
     assert_int_equal(lone_sent(conn), 1);
     assert_false(vbn_qp_has_room(&conn->q));
     lone_pass(ctx, 1100);
     assert_int_equal(request[0].calls, 1);
     assert_int_equal(unit.failures, 1);
+}
+
+/* Its memory may be gone as soon as its endpoint is over, so one refusal is not the end. */
+static void is_stopped_at_the_second_try(void **state)
+{
+    (void)state;
+    fake_fail(FAKE_MODIFY_QP, 1, ENOMEM);
+    vbn_conn_fail(conn, VBN_EV_QP_ERROR, "test");
+    assert_int_equal(fake_qp(conn->q.qp)->state, IBV_QPS_ERR);
 }
 
 static void error_of_one_that_nobody_waits_for(void **state)
@@ -312,6 +321,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(reserves_its_share_of_completions, setup, teardown),
         cmocka_unit_test_setup_teardown(error_in_the_middle, setup, teardown),
         cmocka_unit_test_setup_teardown(cannot_be_failed, setup, teardown),
+        cmocka_unit_test_setup_teardown(is_stopped_at_the_second_try, setup, teardown),
         cmocka_unit_test_setup_teardown(error_of_one_that_nobody_waits_for, setup, teardown),
         cmocka_unit_test_setup_teardown(good_completions_after_the_failure, setup, teardown),
         cmocka_unit_test_setup_teardown(unsignaled_before_the_failure, setup, teardown),
