@@ -310,6 +310,12 @@ typedef struct btl_verbena_registration {
 bool btl_verbena_region_has(const btl_verbena_module_t *module, uint32_t key, uint64_t address,
                             uint64_t len, int32_t access);
 
+/* Memory of this process that a peer, or ob1, names by its address. */
+static inline void *btl_verbena_at(uint64_t address)
+{
+    return (void *)(uintptr_t)address; // NOLINT(performance-no-int-to-ptr)
+}
+
 static inline bool btl_verbena_is_own(const btl_verbena_endpoint_t *endpoint)
 {
     return !endpoint->peer && endpoint->proc == opal_proc_local_get();

@@ -214,17 +214,14 @@ static bool modex_take(const btl_verbena_module_t *module, const void *data, siz
     return true;
 }
 
-/* Gives the transport's endpoint of PROC, or NULL after a message about why there is none.
- * ENDPOINT, if any, is what it knows of it from now on. */
-static vbn_endpoint_t *peer_create(btl_verbena_module_t *module, opal_proc_t *proc,
-                                   btl_verbena_endpoint_t *endpoint)
+/* What PROC published, in *MODEX; false after a message about why that cannot be used. */
+static bool modex_of(const btl_verbena_module_t *module, opal_proc_t *proc,
+                     btl_verbena_modex_t *modex)
 {
     char reason[sizeof(((struct vbn_error *)NULL)->text)];
-    vbn_endpoint_t *peer = NULL;
-    btl_verbena_modex_t modex;
-    struct vbn_error error;
     void *data = NULL;
     size_t size = 0;
+    bool good;
     int rc;
 
     OPAL_MODEX_RECV(rc, &mca_btl_verbena_component.super.btl_version, &proc->proc_name, &data,
@@ -235,14 +232,27 @@ static vbn_endpoint_t *peer_create(btl_verbena_module_t *module, opal_proc_t *pr
             say_unreachable(proc, "it has no verbena component in use. Install Verbena on its host "
                                   "and give all ranks the same --mca btl list; where it has no "
                                   "usable device, a message from that rank says why.");
-        return NULL;
+        return false;
     }
-    if (!modex_take(module, data, size, &modex, reason, sizeof(reason)))
+    good = modex_take(module, data, size, modex, reason, sizeof(reason));
+    if (!good)
         say_unreachable(proc, reason);
-    else if (vbn_endpoint_create(module->context, modex.address, ntohs(modex.address_len), endpoint,
-                                 &peer, &error) != VBN_OK)
-        say_unreachable(proc, error.text);
     free(data);
+    return good;
+}
+
+/* Gives the transport's endpoint of PROC, or NULL after a message about why there is none.
+ * ENDPOINT, if any, is what it knows of it from now on. */
+static vbn_endpoint_t *peer_claim(btl_verbena_module_t *module, opal_proc_t *proc,
+                                  const btl_verbena_modex_t *modex,
+                                  btl_verbena_endpoint_t *endpoint)
+{
+    vbn_endpoint_t *peer = NULL;
+    struct vbn_error error;
+
+    if (vbn_endpoint_create(module->context, modex->address, ntohs(modex->address_len), endpoint,
+                            &peer, &error) != VBN_OK)
+        say_unreachable(proc, error.text);
     return peer;
 }
 
@@ -282,17 +292,21 @@ static btl_verbena_endpoint_t *endpoint_enlist(btl_verbena_endpoint_t *endpoint,
 /* The transport learns of the endpoint once it is known which of several threads' it will be. */
 static btl_verbena_endpoint_t *endpoint_create(btl_verbena_module_t *module, opal_proc_t *proc)
 {
-    btl_verbena_endpoint_t *endpoint = OBJ_NEW(btl_verbena_endpoint_t);
+    btl_verbena_endpoint_t *endpoint;
+    btl_verbena_modex_t modex;
 
+    if (!modex_of(module, proc, &modex))
+        return NULL;
+    endpoint = OBJ_NEW(btl_verbena_endpoint_t);
     if (!endpoint)
         return NULL;
-    endpoint->peer = peer_create(module, proc, NULL);
+    endpoint->peer = peer_claim(module, proc, &modex, NULL);
     if (!endpoint->peer) {
         OBJ_RELEASE(endpoint); /* NOLINT(clang-analyzer-unix.Malloc): it is released here */
         return NULL;
     }
     endpoint = endpoint_enlist(endpoint, module, proc);
-    peer_create(module, proc, endpoint);
+    peer_claim(module, proc, &modex, endpoint);
     return endpoint;
 }
 

@@ -113,11 +113,6 @@ static btl_verbena_rma_t *rma_get(btl_verbena_module_t *module, bool is_get, voi
     return op;
 }
 
-static void *at(uint64_t address)
-{
-    return (void *)(uintptr_t)address; // NOLINT(performance-no-int-to-ptr)
-}
-
 /* Between two places of this process. */
 static int copy(btl_verbena_endpoint_t *endpoint, void *to, const void *from, size_t len,
                 void *local, mca_btl_base_registration_handle_t *local_handle,
@@ -142,8 +137,8 @@ int btl_verbena_put(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint
     (void)flags;
     (void)order;
     if (OPAL_UNLIKELY(btl_verbena_is_own(endpoint)))
-        return copy(endpoint, at(remote_address), local_address, size, local_address, local_handle,
-                    cbfunc, cbcontext, cbdata);
+        return copy(endpoint, btl_verbena_at(remote_address), local_address, size, local_address,
+                    local_handle, cbfunc, cbcontext, cbdata);
     op = rma_get(module, false, local_address, local_handle, remote_address, size);
     if (OPAL_UNLIKELY(!op))
         return OPAL_ERR_OUT_OF_RESOURCE;
@@ -166,8 +161,8 @@ int btl_verbena_get(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint
     (void)flags;
     (void)order;
     if (OPAL_UNLIKELY(btl_verbena_is_own(endpoint)))
-        return copy(endpoint, local_address, at(remote_address), size, local_address, local_handle,
-                    cbfunc, cbcontext, cbdata);
+        return copy(endpoint, local_address, btl_verbena_at(remote_address), size, local_address,
+                    local_handle, cbfunc, cbcontext, cbdata);
     if (!module->attr.sound_reads && btl_verbena_handle_mem(local_handle) &&
         ntohl(remote_handle->usable) == 1)
         return btl_verbena_served_get(endpoint, local_address, remote_address, local_handle,

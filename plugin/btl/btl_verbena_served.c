@@ -135,12 +135,34 @@ static uint64_t apply32(const struct request *r, uint32_t *at)
 /* ADDRESS is aligned to WIDTH, 4 or 8 bytes. */
 static uint64_t apply(const struct request *r, uint64_t address, uint32_t width)
 {
-    void *at = (void *)(uintptr_t)address; // NOLINT(performance-no-int-to-ptr)
+    void *at = btl_verbena_at(address);
 
     return width == 8 ? apply64(r, at) : apply32(r, at);
 }
 
 /* --- the initiator -------------------------------------------------------------------------- */
+
+/* An operation to be asked of ENDPOINT, or NULL when memory is exhausted. */
+static btl_verbena_served_t *served_new(btl_verbena_endpoint_t *endpoint, void *local,
+                                        uint32_t width,
+                                        mca_btl_base_registration_handle_t *local_handle,
+                                        mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+                                        void *cbdata)
+{
+    btl_verbena_served_t *op =
+        (btl_verbena_served_t *)opal_free_list_get(&endpoint->module->served);
+
+    if (OPAL_UNLIKELY(!op))
+        return NULL;
+    op->endpoint = endpoint;
+    op->local = local;
+    op->width = width;
+    op->local_handle = local_handle;
+    op->cbfunc = cbfunc;
+    op->cbcontext = cbcontext;
+    op->cbdata = cbdata;
+    return op;
+}
 
 /* Puts OP among those that wait for an answer; false: none will come. */
 static bool await(btl_verbena_endpoint_t *endpoint, btl_verbena_served_t *op)
@@ -157,15 +179,15 @@ static bool await(btl_verbena_endpoint_t *endpoint, btl_verbena_served_t *op)
     return open;
 }
 
-/* The operation of TOKEN, or the first where ANY is set; NULL: there is none. It waits no more. */
-static btl_verbena_served_t *take(btl_verbena_endpoint_t *endpoint, uint64_t token, bool any)
+/* The operation of TOKEN, which waits no more; NULL: there is none. */
+static btl_verbena_served_t *take(btl_verbena_endpoint_t *endpoint, uint64_t token)
 {
     btl_verbena_served_t *op, *found = NULL;
 
     OPAL_THREAD_LOCK(&endpoint->module->lock);
     OPAL_LIST_FOREACH(op, &endpoint->served, btl_verbena_served_t)
     {
-        if (any || op->token == token) {
+        if (op->token == token) {
             found = op;
             break;
         }
@@ -174,6 +196,16 @@ static btl_verbena_served_t *take(btl_verbena_endpoint_t *endpoint, uint64_t tok
         opal_list_remove_item(&endpoint->served, &found->super.super);
     OPAL_THREAD_UNLOCK(&endpoint->module->lock);
     return found;
+}
+
+static btl_verbena_served_t *take_first(btl_verbena_endpoint_t *endpoint)
+{
+    opal_list_item_t *op;
+
+    OPAL_THREAD_LOCK(&endpoint->module->lock);
+    op = opal_list_remove_first(&endpoint->served);
+    OPAL_THREAD_UNLOCK(&endpoint->module->lock);
+    return (btl_verbena_served_t *)op;
 }
 
 static void served_end(btl_verbena_served_t *op, int opal_status)
@@ -190,18 +222,18 @@ void btl_verbena_served_fail(btl_verbena_endpoint_t *endpoint, int status)
 {
     btl_verbena_served_t *op;
 
-    while ((op = take(endpoint, 0, true)))
+    while ((op = take_first(endpoint)))
         served_end(op, btl_verbena_opal_status(status));
 }
 
 /* Sends what R has, but for what is the same in all requests, for OP, which is given up where an
  * error is returned. */
-static int submit(btl_verbena_endpoint_t *endpoint, btl_verbena_served_t *op, struct request *r,
+static int submit(btl_verbena_served_t *op, struct request *r,
                   const mca_btl_base_registration_handle_t *remote_handle)
 {
+    btl_verbena_endpoint_t *endpoint = op->endpoint;
     int rc;
 
-    op->endpoint = endpoint;
     if (OPAL_UNLIKELY(!await(endpoint, op))) {
         opal_free_list_return(&endpoint->module->served, &op->super);
         return OPAL_ERR_UNREACH;
@@ -214,7 +246,7 @@ static int submit(btl_verbena_endpoint_t *endpoint, btl_verbena_served_t *op, st
     if (OPAL_LIKELY(rc == OPAL_SUCCESS))
         return OPAL_SUCCESS;
     /* Unless its endpoint has been given up meanwhile, and with it this. */
-    op = take(endpoint, be64toh(r->token), false);
+    op = take(endpoint, be64toh(r->token));
     if (!op)
         return OPAL_SUCCESS;
     opal_free_list_return(&endpoint->module->served, &op->super);
@@ -260,7 +292,6 @@ static int atomic(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint, 
                   const mca_btl_base_registration_handle_t *remote_handle,
                   mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
 {
-    btl_verbena_module_t *module = (btl_verbena_module_t *)btl;
     uint32_t width = flags & MCA_BTL_ATOMIC_FLAG_32BIT ? 4 : 8;
     btl_verbena_served_t *op;
 
@@ -272,17 +303,9 @@ static int atomic(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint, 
         cbfunc(btl, endpoint, local, local_handle, cbcontext, cbdata, OPAL_SUCCESS);
         return OPAL_SUCCESS;
     }
-    op = (btl_verbena_served_t *)opal_free_list_get(&module->served);
-    if (OPAL_UNLIKELY(!op))
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    op->local = local;
-    op->local_handle = local_handle;
-    op->width = local ? width : 0;
-    op->cbfunc = cbfunc;
-    op->cbcontext = cbcontext;
-    op->cbdata = cbdata;
+    op = served_new(endpoint, local, local ? width : 0, local_handle, cbfunc, cbcontext, cbdata);
     r->width = htonl(width);
-    return submit(endpoint, op, r, remote_handle);
+    return op ? submit(op, r, remote_handle) : OPAL_ERR_OUT_OF_RESOURCE;
 }
 
 int btl_verbena_atomic_op(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint,
@@ -339,17 +362,9 @@ int btl_verbena_served_get(btl_verbena_endpoint_t *endpoint, void *local, uint64
                         .put_key = local_handle->key,
                         .what = htonl(GET)};
     btl_verbena_served_t *op =
-        (btl_verbena_served_t *)opal_free_list_get(&endpoint->module->served);
+        served_new(endpoint, local, 0, local_handle, cbfunc, cbcontext, cbdata);
 
-    if (OPAL_UNLIKELY(!op))
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    op->local = local;
-    op->local_handle = local_handle;
-    op->width = 0;
-    op->cbfunc = cbfunc;
-    op->cbcontext = cbcontext;
-    op->cbdata = cbdata;
-    return submit(endpoint, op, &r, remote_handle);
+    return op ? submit(op, &r, remote_handle) : OPAL_ERR_OUT_OF_RESOURCE;
 }
 
 static void answer_came(void *arg, vbn_endpoint_t *peer, uint8_t id, void *data, size_t len)
@@ -361,7 +376,7 @@ static void answer_came(void *arg, vbn_endpoint_t *peer, uint8_t id, void *data,
     (void)arg;
     (void)id;
     if (endpoint && len == sizeof(*a))
-        op = take(endpoint, be64toh(a->token), false);
+        op = take(endpoint, be64toh(a->token));
     if (OPAL_UNLIKELY(!op)) {
         opal_output_verbose(1, opal_btl_base_framework.framework_output,
                             "btl/verbena: dropped an answer of %zu bytes to nothing", len);
@@ -423,7 +438,7 @@ static bool serve_get(btl_verbena_endpoint_t *endpoint, const struct request *r)
 {
     btl_verbena_module_t *module = endpoint->module;
     mca_btl_base_registration_handle_t theirs = {.key = r->put_key, .usable = htonl(1)}, *ours;
-    void *from = (void *)(uintptr_t)be64toh(r->address); // NOLINT(performance-no-int-to-ptr)
+    void *from = btl_verbena_at(be64toh(r->address));
     uint64_t len = be64toh(r->compare);
     btl_verbena_served_t *get;
     bool good;
