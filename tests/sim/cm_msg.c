@@ -14,7 +14,8 @@ enum {
     REJ_STALE = 10,
     REJ_CONSUMER = 28,
     REP_BYTES = 196,
-    REJ_BYTES = 148
+    REJ_BYTES = 148,
+    STREAM_RETRIES = 64 /* TCP goes on for minutes where the CM gives up */
 };
 
 static void msg_arrive(void *obj, uint64_t arg);
@@ -97,11 +98,11 @@ static void msg_give_up(struct sim_cm_msg *msg)
 
 static void msg_lost(struct sim_cm_msg *msg)
 {
-    /* iWARP's messages are TCP's: its kernel sends them again, whatever became of the id. */
-    bool sender_is_gone = msg->from && msg->from->obj.magic != SIM_ALIVE &&
-                          !(msg->kind == SIM_MSG_DREQ && sim_node_is_iwarp(msg->from_node));
+    /* The end of an iWARP stream is TCP's: its kernel says it again, whatever became of the id. */
+    bool ends_stream = msg->kind == SIM_MSG_DREQ && sim_node_is_iwarp(msg->from_node);
+    bool sender_is_gone = msg->from && msg->from->obj.magic != SIM_ALIVE && !ends_stream;
     sim_trace(SIM_T_CM_LOST, msg->from ? msg->from->obj.number : 0, msg->kind, msg->tries);
-    if (msg->tries++ < cm_retries() && !sender_is_gone) {
+    if (msg->tries++ < (ends_stream ? STREAM_RETRIES : cm_retries()) && !sender_is_gone) {
         sim_after(cm_timeout_ns(), msg_arrive, msg, 0);
         return;
     }
