@@ -56,11 +56,13 @@ static void on_log(void *arg, enum vbn_log_level level, const char *text)
     port->config.log(port->config.callback_arg, level, text);
 }
 
+/* Of whom the host has not named, who may be anybody, it knows nothing, and need not. */
 static void on_endpoint_error(void *arg, vbn_endpoint_t *ep, int status, const char *reason)
 {
     const struct vbn_port *port = arg;
 
-    port->config.peer_error(port->config.callback_arg, (vbn_peer_t *)ep, status, reason);
+    if (ep->claimed)
+        port->config.peer_error(port->config.callback_arg, (vbn_peer_t *)ep, status, reason);
 }
 
 static uint64_t on_clock(void *arg)

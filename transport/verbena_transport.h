@@ -82,7 +82,8 @@ struct vbn_port_config {
     bool multithreaded;
     void *callback_arg;
     vbn_log_fn log; /* NULL: errors and warnings go to stderr */
-    /* PEER is lost with STATUS; its operations end with it. Called once a peer. May be NULL. */
+    /* PEER, which this side has connected to, is lost with STATUS; its operations end with it.
+     * Called once a peer. May be NULL. */
     void (*peer_error)(void *arg, vbn_peer_t *peer, int status, const char *reason);
     vbn_clock_fn clock_ns; /* NULL: CLOCK_MONOTONIC */
     vbn_random_fn random;  /* NULL: getrandom(2) */

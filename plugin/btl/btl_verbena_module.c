@@ -390,7 +390,7 @@ void btl_verbena_endpoint_error(void *arg, vbn_endpoint_t *peer, int status, con
     btl_verbena_module_t *module = arg;
     btl_verbena_endpoint_t *endpoint = vbn_endpoint_user(peer);
     opal_proc_t *proc = endpoint ? endpoint->proc : NULL;
-    char local[300], remote[300] = "a peer that this rank has not used yet";
+    char local[300], remote[300];
 
     if (endpoint) {
         OPAL_THREAD_LOCK(&module->lock);
@@ -398,15 +398,16 @@ void btl_verbena_endpoint_error(void *arg, vbn_endpoint_t *peer, int status, con
         OPAL_THREAD_UNLOCK(&module->lock);
         btl_verbena_served_fail(endpoint, status);
     }
-    if (module->closing || (endpoint && !proc)) {
-        opal_output_verbose(1, opal_btl_base_framework.framework_output,
-                            "btl/verbena: %s, while closing: %s", vbn_status_str(status), reason);
+    /* Who connected by himself need not be a rank; a rank has named us, and is told by its own. */
+    if (module->closing || !proc) {
+        opal_output_verbose(
+            1, opal_btl_base_framework.framework_output, "btl/verbena: %s, %s: %s",
+            vbn_status_str(status),
+            module->closing || endpoint ? "while closing" : "of no process that was used", reason);
         return;
     }
-    if (proc)
-        proc_text(proc, remote, sizeof(remote));
-    btl_verbena_say("peer lost", proc_text(opal_proc_local_get(), local, sizeof(local)), remote,
-                    vbn_status_str(status), reason);
+    btl_verbena_say("peer lost", proc_text(opal_proc_local_get(), local, sizeof(local)),
+                    proc_text(proc, remote, sizeof(remote)), vbn_status_str(status), reason);
     /* ob1 takes the text for a printf format; what there is to say has been said. */
     if (module->error_cb)
         module->error_cb(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, proc, NULL);
