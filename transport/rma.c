@@ -157,11 +157,10 @@ static int rma_start(vbn_endpoint_t *ep, enum vbn_ep_state last, int kind, uintp
     return VBN_OK;
 }
 
-int vbn_rma_get(vbn_endpoint_t *ep, void *local, const vbn_mem_t *mem, uint64_t remote,
-                uint32_t rkey, size_t len, vbn_done_fn done, void *arg)
+int vbn_rma_start(vbn_endpoint_t *ep, int kind, void *local, const vbn_mem_t *mem, uint64_t remote,
+                  uint32_t rkey, size_t len, vbn_done_fn done, void *arg)
 {
-    return rma_start(ep, VBN_EP_CLOSING, VBN_TX_GET, (uintptr_t)local, mem, remote, rkey, len, done,
-                     arg);
+    return rma_start(ep, VBN_EP_CLOSING, kind, (uintptr_t)local, mem, remote, rkey, len, done, arg);
 }
 
 int vbn_put(vbn_endpoint_t *ep, const void *local, const vbn_mem_t *mem, uint64_t remote_addr,

@@ -22,9 +22,10 @@ struct vbn_rma {
 void vbn_rma_init(vbn_context_t *ctx);
 void vbn_rma_fini(vbn_context_t *ctx);
 
-/* vbn_get() with the lock held, and also while EP is closing. */
-int vbn_rma_get(vbn_endpoint_t *ep, void *local, const vbn_mem_t *mem, uint64_t remote,
-                uint32_t rkey, size_t len, vbn_done_fn done, void *arg);
+/* vbn_put() or vbn_get(), as KIND (VBN_TX_PUT, VBN_TX_GET) says, with the lock held, and also while
+ * EP is closing. */
+int vbn_rma_start(vbn_endpoint_t *ep, int kind, void *local, const vbn_mem_t *mem, uint64_t remote,
+                  uint32_t rkey, size_t len, vbn_done_fn done, void *arg);
 
 /* Posts the put or get TX on CONN. False: the connection failed, TX is not taken. */
 bool vbn_rma_post(struct vbn_conn *conn, struct vbn_tx *tx);

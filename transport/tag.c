@@ -30,7 +30,7 @@ void vbn_tag_peer_init(struct vbn_tag_peer *peer)
     TAILQ_INIT(&peer->sends);
     TAILQ_INIT(&peer->leaving);
     TAILQ_INIT(&peer->offers);
-    TAILQ_INIT(&peer->reads);
+    TAILQ_INIT(&peer->moves);
     STAILQ_INIT(&peer->held);
 }
 
@@ -120,7 +120,7 @@ int vbn_tags_advance(vbn_context_t *ctx)
         ep = TAILQ_FIRST(&ctx->tags.busy);
         TAILQ_REMOVE(&ctx->tags.busy, ep, tag.busy_entry);
         ep->tag.busy = false;
-        n += vbn_tag_push_reads(ep) + vbn_tag_push_sends(ep) + vbn_tag_unhold(ep, false);
+        n += vbn_tag_push_moves(ep) + vbn_tag_push_sends(ep) + vbn_tag_unhold(ep, false);
         if (!TAILQ_EMPTY(&ep->tag.sends) || !STAILQ_EMPTY(&ep->tag.held))
             vbn_tag_busy(ep); /* at the end of the list, behind `last` */
         if (ep->state == VBN_EP_CLOSING)
@@ -142,15 +142,15 @@ static void end_list(vbn_context_t *ctx, struct vbn_tag_list *list, int status)
     }
 }
 
-/* A read under way ends by itself: the device still writes to its memory. */
-static void end_reads(vbn_endpoint_t *ep, int status)
+/* A read or put under way ends by itself: the device still uses its memory. */
+static void end_moves(vbn_endpoint_t *ep, int status)
 {
     struct vbn_tag_op *t, *next;
 
-    for (t = TAILQ_FIRST(&ep->tag.reads); t; t = next) {
+    for (t = TAILQ_FIRST(&ep->tag.moves); t; t = next) {
         next = TAILQ_NEXT(t, entry);
-        if (t->state != VBN_TAG_READING) {
-            TAILQ_REMOVE(&ep->tag.reads, t, entry);
+        if (t->state != VBN_TAG_MOVING) {
+            TAILQ_REMOVE(&ep->tag.moves, t, entry);
             vbn_tag_end(ep->ctx, t, status);
         }
     }
@@ -206,7 +206,7 @@ void vbn_tag_peer_ended(vbn_endpoint_t *ep, int status)
     end_list(ctx, &peer->sends, status);
     end_list(ctx, &peer->leaving, status);
     end_list(ctx, &peer->offers, status);
-    end_reads(ep, status);
+    end_moves(ep, status);
     if (peer->filling)
         vbn_tag_end(ctx, peer->filling, status);
     peer->filling = NULL;

@@ -3,14 +3,14 @@
  * Tagged messages: sends and receives that find each other by source and tag.
  *
  * Operation. A send hands its bytes to messages (tx.c) as it stands in its endpoint's `sends`:
- * whole if they fit one, in parts if they are few, else as an offer of the memory that the receiver
- * reads. A message that arrives takes the oldest receive that fits it (tag_match.c), or is kept as
- * an early one until a receive asks for it. Buffer ownership. A struct vbn_op is ours from the call
- * that returned VBN_PENDING until its `done` is called; its `room` is a struct vbn_tag_op. Early
- * messages are copied out of their receive buffers; beyond `unexpected_limit` bytes they stay in
- * them and the peer's credits run out, unless a receive is posted that they may be for: it must be
- * found however much lies before it. Errors. An endpoint that ends takes its sends, and the
- * receives that name it, with it.
+ * whole if they fit one, in parts if they are few, else as an offer, upon which the receiver reads
+ * them or lets them be put (tag_rdma.c). A message that arrives takes the oldest receive that fits
+ * it (tag_match.c), or is kept as an early one until a receive asks for it. Buffer ownership. A
+ * struct vbn_op is ours from the call that returned VBN_PENDING until its `done` is called; its
+ * `room` is a struct vbn_tag_op. Early messages are copied out of their receive buffers; beyond
+ * `unexpected_limit` bytes they stay in them and the peer's credits run out, unless a receive is
+ * posted that they may be for: it must be found however much lies before it. Errors. An endpoint
+ * that ends takes its sends, and the receives that name it, with it.
  *
  * All functions but the four entries are called with the context's lock held.
  */
@@ -30,11 +30,13 @@ enum vbn_tag_state {
     VBN_TAG_OFFERED,     /* in ep->offers: the receiver's answer is to come */
     VBN_TAG_POSTED,      /* a receive that waits for its message */
     VBN_TAG_FILLING,     /* one that takes the parts of its message as they come */
-    VBN_TAG_TO_READ,   /* one whose next read has to be started; this and the next four in ep->reads
+    VBN_TAG_TO_MOVE,   /* its next read or put has to be started; this and the next six in ep->moves
                         */
-    VBN_TAG_READING,   /* its read is under way */
-    VBN_TAG_READ,      /* it has all; the sender has to be told */
-    VBN_TAG_TO_REFUSE, /* it cannot read; the sender has to be told */
+    VBN_TAG_MOVING,    /* its read or put is under way */
+    VBN_TAG_MOVED,     /* all has been read or put; the peer has to be told */
+    VBN_TAG_TO_ASK,    /* a receive that shall be put its bytes; the sender has to be asked */
+    VBN_TAG_ASKED,     /* they come, and then the word that they have */
+    VBN_TAG_TO_REFUSE, /* a receive that can do neither; the sender has to be told */
     VBN_TAG_REFUSED,   /* it waits for the parts instead */
     VBN_TAG_ENDED,     /* in ctx->tags.ended: `done` is to be called */
 };
@@ -50,14 +52,16 @@ struct vbn_tag_op {
     uint64_t mask;   /* receive */
     vbn_mem_t *mem;  /* the region that its memory is in, as long as it needs one; or NULL */
     union {
-        uint64_t remote;      /* receive: address of the offer */
+        uint64_t remote;      /* moving: where the bytes are, or shall be */
         struct vbn_msg *last; /* sending: the last message of it if that waits, or NULL; leaving */
     };
     uint32_t rkey;
     uint8_t state;
-    bool wild;    /* receive: in tags->wild rather than in a bucket */
-    bool begun;   /* send: its first part is in a message */
-    bool refused; /* send: the receiver cannot read it */
+    bool wild : 1;    /* receive: in tags->wild rather than in a bucket */
+    bool begun : 1;   /* send: its first part is in a message */
+    bool refused : 1; /* send: the receiver takes it in parts only */
+    bool puts : 1;    /* send: puts what it has offered */
+    bool told : 1;    /* it has said so behind its last put */
 } __attribute__((may_alias));
 _Static_assert(sizeof(struct vbn_tag_op) <= sizeof(((struct vbn_op *)0)->room), "room of an op");
 TAILQ_HEAD(vbn_tag_list, vbn_tag_op);
@@ -104,7 +108,7 @@ struct vbn_tags {
 
 /* What an endpoint has of it. */
 struct vbn_tag_peer {
-    struct vbn_tag_list sends, leaving, offers, reads;
+    struct vbn_tag_list sends, leaving, offers, moves;
     uint32_t posted;            /* receives that name it */
     bool busy;                  /* in tags->busy */
     struct vbn_tag_op *filling; /* whoever takes the parts that come now, or NULL */
@@ -152,7 +156,7 @@ void vbn_tags_abandon(vbn_context_t *ctx);
 /* Something of EP is not yet with its receiver. */
 static inline bool vbn_tag_has_work(const struct vbn_tag_peer *peer)
 {
-    return !TAILQ_EMPTY(&peer->sends) || !TAILQ_EMPTY(&peer->offers) || !TAILQ_EMPTY(&peer->reads);
+    return !TAILQ_EMPTY(&peer->sends) || !TAILQ_EMPTY(&peer->offers) || !TAILQ_EMPTY(&peer->moves);
 }
 
 static inline bool vbn_tags_idle(const struct vbn_tags *tags)
@@ -205,24 +209,40 @@ void vbn_tag_release_mem(struct vbn_tag_op *t);
 /* Puts EP among those that vbn_tags_advance() looks at. */
 void vbn_tag_busy(vbn_endpoint_t *ep);
 
-/* Sends the answer KIND to the peer's offer ID; NULL: no message now. */
+/* Says KIND about the offer ID; NULL: no message now. */
 struct vbn_msg *vbn_tag_answer(vbn_endpoint_t *ep, uint8_t kind, uint32_t id);
 
-/* Goes on with the sends, the reads, the messages held, as far as may be; how many moved. */
+/* Goes on with the sends, the moves, the messages held, as far as may be; how many got on. */
 int vbn_tag_push_sends(vbn_endpoint_t *ep);
-int vbn_tag_push_reads(vbn_endpoint_t *ep);
+int vbn_tag_push_moves(vbn_endpoint_t *ep);
 int vbn_tag_unhold(vbn_endpoint_t *ep, bool all);
 
-/* Begins to read the message of OFFER into T. */
-void vbn_tag_start_read(vbn_endpoint_t *ep, struct vbn_tag_op *t,
-                        const struct vbn_wire_offer *offer);
+/* Brings the message of OFFER into T, a receive that it has found. */
+void vbn_tag_fetch(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vbn_wire_offer *offer);
+
+/* Puts what T, a send, has offered to where ASK wants it. */
+void vbn_tag_put_there(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vbn_wire_offer *ask);
+
+/* The receive in STATE of ep->moves for the peer's offer ID, taken out; NULL: none. */
+struct vbn_tag_op *vbn_tag_take_waiting(vbn_endpoint_t *ep, enum vbn_tag_state state, uint32_t id);
+
+/* T, a receive, has found the message TAG of LEN bytes; what it ends with if all goes well. */
+void vbn_tag_note_sender(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint64_t tag, uint64_t len);
+
+static inline int vbn_tag_outcome(const struct vbn_tag_op *t, uint64_t len)
+{
+    return len > t->cap ? VBN_ERR_TRUNCATED : VBN_OK;
+}
 
 /* Gives T, a receive that its message has found, the first HAVE bytes of it, at DATA. */
 void vbn_tag_take(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vbn_wire_tag *head,
                   const void *data, size_t have);
 
-/* The peer's answers to an offer of ours. */
+/* The peer's answers to an offer of ours, and its word that it has put what it offered. False:
+ * there is none. */
 bool vbn_tag_fin(vbn_endpoint_t *ep, uint32_t id);
 bool vbn_tag_refused(vbn_endpoint_t *ep, uint32_t id);
+bool vbn_tag_asked(vbn_endpoint_t *ep, const struct vbn_wire_offer *ask);
+bool vbn_tag_done(vbn_endpoint_t *ep, uint32_t id);
 
 #endif

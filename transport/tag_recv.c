@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tagged receives: what arrives, what waits for it, and what is read from the sender's memory.
+ * Tagged receives: what arrives, and what waits for it.
  */
 #include "context.h"
-#include "rma.h"
 
 #include <string.h>
 
 /* --- giving a receive its message ------------------------------------------------------------- */
-
-static int outcome(const struct vbn_tag_op *t, uint64_t len)
-{
-    return len > t->cap ? VBN_ERR_TRUNCATED : VBN_OK;
-}
 
 /* The caller knows no endpoint that it has not asked for. */
 static vbn_peer_t *peer_of(vbn_endpoint_t *ep)
@@ -20,7 +14,7 @@ static vbn_peer_t *peer_of(vbn_endpoint_t *ep)
     return ep->claimed ? (vbn_peer_t *)ep : NULL;
 }
 
-static void note_sender(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint64_t tag, uint64_t len)
+void vbn_tag_note_sender(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint64_t tag, uint64_t len)
 {
     struct vbn_op *op = vbn_tag_op(t);
 
@@ -40,135 +34,16 @@ static void fill(struct vbn_tag_op *t, const void *data, size_t len)
 void vbn_tag_take(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vbn_wire_tag *head,
                   const void *data, size_t have)
 {
-    note_sender(ep, t, head->tag, head->len);
+    vbn_tag_note_sender(ep, t, head->tag, head->len);
     t->at = 0;
     fill(t, data, have);
     if (have == head->len) {
-        vbn_tag_end(ep->ctx, t, outcome(t, head->len));
+        vbn_tag_end(ep->ctx, t, vbn_tag_outcome(t, head->len));
         return;
     }
     t->ep = ep;
     t->state = VBN_TAG_FILLING;
     ep->tag.filling = t;
-}
-
-/* --- reading from the sender's memory ----------------------------------------------------------
- */
-
-static void go_on_reading(vbn_endpoint_t *ep, struct vbn_tag_op *t);
-
-static void read_done(void *arg, vbn_endpoint_t *ep, int status)
-{
-    struct vbn_tag_op *t = arg;
-    vbn_context_t *ctx = ep->ctx;
-
-    vbn_lock(ctx);
-    if (status == VBN_OK) {
-        go_on_reading(ep, t);
-    } else {
-        TAILQ_REMOVE(&ep->tag.reads, t, entry);
-        vbn_tag_end(ctx, t, status);
-    }
-    vbn_unlock(ctx);
-}
-
-/* Whatever is called below may end the endpoint, and with it all that is in its list: so T is taken
- * out of it first, and comes back by this. */
-static void park(vbn_endpoint_t *ep, struct vbn_tag_op *t, enum vbn_tag_state state)
-{
-    if (ep->state >= VBN_EP_CLOSED) {
-        vbn_tag_end(ep->ctx, t, vbn_endpoint_over_status(ep));
-        return;
-    }
-    t->state = state;
-    TAILQ_INSERT_HEAD(&ep->tag.reads, t, entry);
-    if (state != VBN_TAG_REFUSED)
-        vbn_tag_busy(ep);
-}
-
-static void read_part(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint64_t want)
-{
-    vbn_context_t *ctx = ep->ctx;
-    size_t part = vbn_min(want - t->at, ctx->device.max_msg_size), at = t->at;
-    int rc;
-
-    t->state = VBN_TAG_READING;
-    t->at += part;
-    rc = vbn_rma_get(ep, t->buf + at, t->mem, t->remote + at, t->rkey, part, read_done, t);
-    if (rc == VBN_OK)
-        return;
-    t->at = at; /* nothing has begun */
-    TAILQ_REMOVE(&ep->tag.reads, t, entry);
-    if (rc == VBN_ERR_AGAIN)
-        park(ep, t, VBN_TAG_TO_READ);
-    else
-        vbn_tag_end(ctx, t, rc);
-}
-
-/* The next read of T, which is in ep->tag.reads; after the last the sender is told. */
-static void go_on_reading(vbn_endpoint_t *ep, struct vbn_tag_op *t)
-{
-    uint64_t want = vbn_min(vbn_tag_op(t)->len, t->cap);
-    struct vbn_msg *fin;
-
-    if (t->at < want) {
-        read_part(ep, t, want);
-        return;
-    }
-    TAILQ_REMOVE(&ep->tag.reads, t, entry);
-    fin = vbn_tag_answer(ep, VBN_TAG_FIN, (uint32_t)t->number);
-    if (fin)
-        vbn_tag_leave(ep, t, fin, outcome(t, vbn_tag_op(t)->len));
-    else
-        park(ep, t, VBN_TAG_READ);
-}
-
-static void go_on_refusing(vbn_endpoint_t *ep, struct vbn_tag_op *t)
-{
-    bool told;
-
-    TAILQ_REMOVE(&ep->tag.reads, t, entry);
-    told = vbn_tag_answer(ep, VBN_TAG_REFUSE, (uint32_t)t->number);
-    park(ep, t, told ? VBN_TAG_REFUSED : VBN_TAG_TO_REFUSE);
-}
-
-void vbn_tag_start_read(vbn_endpoint_t *ep, struct vbn_tag_op *t,
-                        const struct vbn_wire_offer *offer)
-{
-    uint64_t want = vbn_min(offer->len, t->cap);
-    bool may_read = want && ep->ctx->device.sound_reads;
-
-    note_sender(ep, t, offer->tag, offer->len);
-    t->ep = ep;
-    t->at = 0;
-    t->number = offer->id;
-    t->remote = offer->addr;
-    t->rkey = offer->rkey;
-    t->mem = may_read ? vbn_mem_for(ep->ctx, t->buf, want, VBN_ACCESS_LOCAL_WRITE, true) : NULL;
-    t->state = VBN_TAG_TO_READ;
-    TAILQ_INSERT_TAIL(&ep->tag.reads, t, entry);
-    if (t->mem || !want)
-        go_on_reading(ep, t);
-    else
-        go_on_refusing(ep, t);
-}
-
-int vbn_tag_push_reads(vbn_endpoint_t *ep)
-{
-    struct vbn_tag_op *t, *next;
-    int n = 0;
-
-    for (t = TAILQ_FIRST(&ep->tag.reads); t && ep->state < VBN_EP_CLOSED; t = next) {
-        next = TAILQ_NEXT(t, entry);
-        if (t->state == VBN_TAG_TO_READ || t->state == VBN_TAG_READ)
-            go_on_reading(ep, t);
-        else if (t->state == VBN_TAG_TO_REFUSE)
-            go_on_refusing(ep, t);
-        else
-            continue;
-        n++;
-    }
-    return n;
 }
 
 /* --- what arrives -------------------------------------------------------------------------------
@@ -214,7 +89,7 @@ static enum vbn_tag_verdict further(vbn_endpoint_t *ep, const void *data, size_t
         fill(t, data, len);
         if (t->at == vbn_tag_op(t)->len) {
             ep->tag.filling = NULL;
-            vbn_tag_end(ep->ctx, t, outcome(t, t->at));
+            vbn_tag_end(ep->ctx, t, vbn_tag_outcome(t, t->at));
         }
         return VBN_TAG_TAKEN;
     }
@@ -237,7 +112,7 @@ static enum vbn_tag_verdict offered(vbn_endpoint_t *ep, const void *data, size_t
         return VBN_TAG_MALFORMED;
     t = vbn_tag_take_posted(ep, offer.tag);
     if (t)
-        vbn_tag_start_read(ep, t, &offer);
+        vbn_tag_fetch(ep, t, &offer);
     else if (!vbn_tag_add_early(ep, &offer, true))
         return VBN_TAG_HELD;
     return VBN_TAG_TAKEN;
@@ -251,18 +126,21 @@ static enum vbn_tag_verdict again(vbn_endpoint_t *ep, const char *data, size_t l
 
     if (!vbn_wire_answer_read(data, len, &head) || ep->tag.filling || ep->tag.early_filling)
         return VBN_TAG_MALFORMED;
-    TAILQ_FOREACH(t, &ep->tag.reads, entry)
-    {
-        if (t->state == VBN_TAG_REFUSED && t->number == head.id)
-            break;
-    }
+    t = vbn_tag_take_waiting(ep, VBN_TAG_REFUSED, head.id);
     if (!t)
         return VBN_TAG_MALFORMED;
-    TAILQ_REMOVE(&ep->tag.reads, t, entry);
     t->state = VBN_TAG_FILLING;
     t->at = 0;
     ep->tag.filling = t;
     return further(ep, data + sizeof(head), len - sizeof(head));
+}
+
+static enum vbn_tag_verdict asked(vbn_endpoint_t *ep, const void *data, size_t len)
+{
+    struct vbn_wire_offer ask;
+
+    return vbn_wire_offer_read(data, len, &ask) && vbn_tag_asked(ep, &ask) ? VBN_TAG_TAKEN
+                                                                           : VBN_TAG_MALFORMED;
 }
 
 static enum vbn_tag_verdict answered(vbn_endpoint_t *ep, uint8_t kind, const void *data, size_t len)
@@ -272,7 +150,10 @@ static enum vbn_tag_verdict answered(vbn_endpoint_t *ep, uint8_t kind, const voi
 
     if (len != sizeof(answer) || !vbn_wire_answer_read(data, len, &answer))
         return VBN_TAG_MALFORMED;
-    known = kind == VBN_TAG_FIN ? vbn_tag_fin(ep, answer.id) : vbn_tag_refused(ep, answer.id);
+    if (kind == VBN_TAG_DONE)
+        known = vbn_tag_done(ep, answer.id);
+    else
+        known = kind == VBN_TAG_FIN ? vbn_tag_fin(ep, answer.id) : vbn_tag_refused(ep, answer.id);
     return known ? VBN_TAG_TAKEN : VBN_TAG_MALFORMED;
 }
 
@@ -288,8 +169,11 @@ static enum vbn_tag_verdict sort(vbn_endpoint_t *ep, uint8_t kind, const void *d
         return offered(ep, data, len);
     case VBN_TAG_AGAIN:
         return again(ep, data, len);
+    case VBN_TAG_ASK:
+        return asked(ep, data, len);
     case VBN_TAG_FIN:
     case VBN_TAG_REFUSE:
+    case VBN_TAG_DONE:
         return answered(ep, kind, data, len);
     default:
         return VBN_TAG_MALFORMED;
@@ -304,7 +188,8 @@ static bool must_hold(const vbn_endpoint_t *ep, uint8_t kind)
 {
     const struct vbn_tags *tags = &ep->ctx->tags;
 
-    if (kind == VBN_TAG_FIN || kind == VBN_TAG_REFUSE)
+    if (kind == VBN_TAG_FIN || kind == VBN_TAG_REFUSE || kind == VBN_TAG_ASK ||
+        kind == VBN_TAG_DONE)
         return false;
     return !STAILQ_EMPTY(&ep->tag.held) ||
            (vbn_unlikely(tags->early_bytes > ep->ctx->opts.unexpected_limit) &&
@@ -375,15 +260,15 @@ static int take_early(vbn_context_t *ctx, struct vbn_tag_op *t, struct vbn_tag_e
 
     if (early->is_offer) {
         vbn_tag_drop_early(ctx, early); /* first: this may end the endpoint */
-        vbn_tag_start_read(ep, t, &offer);
+        vbn_tag_fetch(ep, t, &offer);
         return rc;
     }
     if (early->have < head.len) {
         vbn_tag_take(ep, t, &head, early->data, early->have);
     } else {
-        note_sender(ep, t, head.tag, head.len);
+        vbn_tag_note_sender(ep, t, head.tag, head.len);
         fill(t, early->data, early->have);
-        vbn_tag_op(t)->status = outcome(t, head.len);
+        vbn_tag_op(t)->status = vbn_tag_outcome(t, head.len);
         rc = VBN_OK;
     }
     vbn_tag_drop_early(ctx, early);

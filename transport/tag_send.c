@@ -6,8 +6,8 @@
  * their order. Up to one message's room: copied, and over at once. Up to `rndv_limit`, or where the
  * memory cannot be registered: copied part by part. Where its last message has to wait to be
  * posted, for a connection or for credits, a send is over after that. Beyond: an offer, which the
- * receiver answers. From memory that is registered already an offer costs less: it is made beyond
- * `rndv_registered`.
+ * receiver answers (tag_rdma.c). From memory that is registered already an offer costs less: it is
+ * made beyond `rndv_registered`.
  */
 #include "context.h"
 
@@ -15,7 +15,8 @@
 
 uint64_t vbn_tag_eager_limit(const vbn_context_t *ctx)
 {
-    return vbn_min(ctx->opts.rndv_limit, ctx->opts.rndv_registered);
+    return ctx->device.sound_reads ? vbn_min(ctx->opts.rndv_limit, ctx->opts.rndv_registered)
+                                   : ctx->opts.rndv_limit;
 }
 
 static size_t part_room(const vbn_context_t *ctx, size_t head_len)
@@ -75,11 +76,11 @@ static int put_parts(vbn_endpoint_t *ep, struct vbn_tag_op *t)
     return VBN_PENDING;
 }
 
-/* Memory that the receiver may read, for T: the caller's own region where there is one. NULL: T is
- * better copied, or must be. */
+/* Registered memory that T can be offered in: the caller's own region where there is one. NULL: T
+ * is better copied, or must be. */
 static vbn_mem_t *offer_mem(vbn_context_t *ctx, const struct vbn_tag_op *t)
 {
-    if (t->cap <= vbn_tag_eager_limit(ctx) || !ctx->device.sound_reads)
+    if (t->cap <= vbn_tag_eager_limit(ctx))
         return NULL;
     return vbn_mem_for(ctx, t->buf, t->cap, VBN_ACCESS_REMOTE_READ, t->cap > ctx->opts.rndv_limit);
 }
@@ -186,7 +187,6 @@ static struct vbn_tag_op *take_offered(vbn_endpoint_t *ep, uint32_t id)
     {
         if (t->number == id) {
             TAILQ_REMOVE(&ep->tag.offers, t, entry);
-            vbn_tag_release_mem(t);
             return t;
         }
     }
@@ -208,6 +208,7 @@ bool vbn_tag_refused(vbn_endpoint_t *ep, uint32_t id)
 
     if (!t)
         return false;
+    vbn_tag_release_mem(t);
     t->refused = true;
     t->state = VBN_TAG_SENDING;
     /* As soon as may be, but not between the parts of another. */
@@ -216,5 +217,19 @@ bool vbn_tag_refused(vbn_endpoint_t *ep, uint32_t id)
     else
         TAILQ_INSERT_HEAD(&ep->tag.sends, t, entry);
     vbn_tag_busy(ep);
+    return true;
+}
+
+bool vbn_tag_asked(vbn_endpoint_t *ep, const struct vbn_wire_offer *ask)
+{
+    struct vbn_tag_op *t = take_offered(ep, ask->id);
+
+    if (!t)
+        return false;
+    if (ask->len > t->cap) {
+        TAILQ_INSERT_HEAD(&ep->tag.offers, t, entry); /* it ends with the endpoint */
+        return false;
+    }
+    vbn_tag_put_there(ep, t, ask);
     return true;
 }

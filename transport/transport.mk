@@ -55,6 +55,7 @@ libverbena_core_la_SOURCES = \
 	transport/tag.c \
 	transport/tag.h \
 	transport/tag_match.c \
+	transport/tag_rdma.c \
 	transport/tag_recv.c \
 	transport/tag_send.c \
 	transport/timer.h \

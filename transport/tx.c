@@ -142,6 +142,11 @@ VBN_COLD static void wait_in_queue(vbn_endpoint_t *ep, struct vbn_tx *tx)
         vbn_endpoint_want_conn(ep);
 }
 
+bool vbn_tx_may_send(const vbn_endpoint_t *ep)
+{
+    return STAILQ_EMPTY(&ep->queue) && can_post(ep, VBN_TX_AM);
+}
+
 void vbn_tx_submit(vbn_endpoint_t *ep, struct vbn_tx *tx)
 {
     if (vbn_likely(STAILQ_EMPTY(&ep->queue) && can_post(ep, tx->kind)))
@@ -262,7 +267,7 @@ bool vbn_endpoint_ready(vbn_endpoint_t *ep)
     bool ready;
 
     vbn_lock(ep->ctx);
-    ready = STAILQ_EMPTY(&ep->queue) && can_post(ep, VBN_TX_AM);
+    ready = vbn_tx_may_send(ep);
     vbn_unlock(ep->ctx);
     return ready;
 }

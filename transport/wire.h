@@ -74,8 +74,9 @@ static inline bool vbn_wire_hdr_read(const void *buf, size_t byte_len, struct vb
 /*
  * EAGER                the whole message
  * FIRST, NEXT …        a longer one in parts; the parts of one message follow each other, but for
- *                      FIN, REFUSE and active messages
+ *                      FIN, REFUSE, ASK, DONE and active messages
  * OFFER → FIN          where the bytes are: the receiver reads them, and says that it has
+ * OFFER → ASK → DONE   the receiver says where they shall be: the sender puts them there
  * OFFER → REFUSE → AGAIN, NEXT …   the receiver cannot read them there: they come in parts
  */
 enum vbn_wire_tag_kind {
@@ -86,6 +87,8 @@ enum vbn_wire_tag_kind {
     VBN_TAG_FIN = 5,    /* struct vbn_wire_answer */
     VBN_TAG_REFUSE = 6, /* struct vbn_wire_answer */
     VBN_TAG_AGAIN = 7,  /* struct vbn_wire_answer, the first bytes */
+    VBN_TAG_ASK = 8,    /* struct vbn_wire_offer: the offer, but how much, and where to */
+    VBN_TAG_DONE = 9,   /* struct vbn_wire_answer */
 };
 
 struct vbn_wire_tag {

@@ -238,7 +238,7 @@ static void unknown_kind(struct hostile *h, struct ibv_send_wr *wr)
 {
     struct vbn_wire_hdr hdr = header(h, VBN_WIRE_TAG);
 
-    hdr.id = (uint8_t)(VBN_TAG_AGAIN + 1 + rnd(h) % 200);
+    hdr.id = (uint8_t)(VBN_TAG_DONE + 1 + rnd(h) % 200);
     hdr.len = 64;
     say(h, wr, &hdr, hdr.len);
 }
@@ -246,11 +246,13 @@ static void unknown_kind(struct hostile *h, struct ibv_send_wr *wr)
 /* The answer to an offer that was never made. */
 static void unasked_answer(struct hostile *h, struct ibv_send_wr *wr)
 {
-    static const uint8_t answers[] = {VBN_TAG_FIN, VBN_TAG_REFUSE, VBN_TAG_AGAIN, VBN_TAG_NEXT};
+    static const uint8_t answers[] = {VBN_TAG_FIN,  VBN_TAG_REFUSE, VBN_TAG_AGAIN,
+                                      VBN_TAG_NEXT, VBN_TAG_ASK,    VBN_TAG_DONE};
     struct vbn_wire_hdr hdr = header(h, VBN_WIRE_TAG);
 
-    hdr.id = answers[rnd(h) % 4];
-    hdr.len = sizeof(struct vbn_wire_answer);
+    hdr.id = answers[rnd(h) % (sizeof(answers) / sizeof(answers[0]))];
+    hdr.len =
+        hdr.id == VBN_TAG_ASK ? sizeof(struct vbn_wire_offer) : sizeof(struct vbn_wire_answer);
     say(h, wr, &hdr, hdr.len);
     for (uint32_t i = 0; i < hdr.len; i++)
         h->message[sizeof(hdr) + i] = (uint8_t)rnd(h);

@@ -41,6 +41,7 @@ struct fabric_node_attr {
     bool no_atomics;                 /* IBV_ATOMIC_NONE, posts are refused; iWARP: always */
     bool iwarp_write_imm;            /* iWARP device that has WRITE_WITH_IMM all the same */
     bool iwarp_unordered;            /* sends complete before reads posted earlier (siw) */
+    bool soft_roce;                  /* says that it is soft-RoCE; its reads are sound all the same */
     int max_qp;                      /* [65536] */
     int max_qp_wr;                   /* [16384] */
     int max_sge;                     /* [32] */

@@ -165,6 +165,8 @@ static void draw_node(const struct world *world, struct fabric_node_attr *attr)
     attr->no_srq = fabric_random(5) == 0;
     attr->iwarp_unordered = fabric_random(2);
     attr->gid_index_shift = (int)fabric_random(3);
+    /* By what is drawn already, so that older seeds keep their course. */
+    attr->soft_roce = attr->max_rd_atom % 2;
 }
 
 bool world_rank_open(struct world *world, struct world_rank *rank)

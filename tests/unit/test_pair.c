@@ -222,43 +222,124 @@ static bool both_over(void)
     return tagged[0].status != VBN_PENDING && tagged[1].status != VBN_PENDING;
 }
 
-/* Sends LEN bytes at FROM to memory[1]; returns how many reads of the sender's memory it took. */
-static uint64_t reads_for(unsigned char *from, size_t len)
+/* A message of LEN bytes at FROM that side 1 has ROOM for at memory[1]. */
+static void start_message(unsigned char *from, size_t len, size_t room)
 {
-    uint64_t before = COUNTER(1, gets);
     int rc;
 
     memset(memory[1], 0, sizeof(memory[1]));
     fabric_enter(side[1].rank);
-    assert_int_equal(
-        vbn_tag_recv(side[1].ctx, NULL, memory[1], sizeof(memory[1]), 7, VBN_TAG_MAX, &tagged[1]),
-        VBN_PENDING);
+    assert_int_equal(vbn_tag_recv(side[1].ctx, NULL, memory[1], room, 7, VBN_TAG_MAX, &tagged[1]),
+                     VBN_PENDING);
     fabric_enter(side[0].rank);
     rc = vbn_tag_send(pair_endpoint(0, 1), from, len, 7, &tagged[0]);
     assert_true(rc == VBN_OK || rc == VBN_PENDING);
-    pair_until(both_over, 1000);
-    assert_int_equal(tagged[1].status, VBN_OK);
-    assert_memory_equal(memory[1], from, len);
-    return COUNTER(1, gets) - before;
 }
 
-/* What is registered already is read from a shorter length on. */
-static void registered_memory_is_read_sooner(void **state)
+/* Sends LEN bytes at FROM to memory[1]; returns how many reads and puts it took. */
+static uint64_t moves_for(unsigned char *from, size_t len)
+{
+    uint64_t before = COUNTER(1, gets) + COUNTER(0, puts);
+
+    start_message(from, len, sizeof(memory[1]));
+    pair_until(both_over, 1000);
+    assert_int_equal(tagged[0].status, VBN_OK);
+    assert_int_equal(tagged[1].status, VBN_OK);
+    assert_memory_equal(memory[1], from, len);
+    return COUNTER(1, gets) + COUNTER(0, puts) - before;
+}
+
+/* The longest messages from registered memory and from other that are copied. */
+static void longest_copied(const struct fabric_node_attr *attr, size_t registered, size_t other)
 {
     static unsigned char plain[4096];
 
-    (void)state;
-    pair_open(2, 1, NULL, NULL, limits_of_copies);
+    pair_open(2, 1, NULL, attr, limits_of_copies);
     register_memory();
     vbn_mem_lend(mem[0]); /* as the transport table's is */
     memset(plain, 0x5a, sizeof(plain));
-    assert_int_equal(reads_for(memory[0], 1500), 0);
-    assert_int_equal(reads_for(memory[0], 1501), 1);
-    assert_int_equal(reads_for(plain, 1501), 0);
-    assert_int_equal(reads_for(plain, 3000), 0);
-    assert_int_equal(reads_for(plain, 3001), 1);
+    assert_int_equal(moves_for(memory[0], registered), 0);
+    assert_int_equal(moves_for(memory[0], registered + 1), 1);
+    assert_int_equal(moves_for(plain, other), 0);
+    assert_int_equal(moves_for(plain, other + 1), 1);
+}
+
+static void registered_memory_is_read_sooner(void **state)
+{
+    (void)state;
+    longest_copied(NULL, 1500, 3000);
+    assert_int_equal(COUNTER(0, puts), 0);
     deregister_memory();
     pair_close();
+}
+
+static void unsound_reads_are_not_asked_for(void **state)
+{
+    struct fabric_node_attr soft = {.soft_roce = true};
+
+    (void)state;
+    longest_copied(&soft, 3000, 3000);
+    assert_int_equal(COUNTER(1, gets), 0);
+    deregister_memory();
+    pair_close();
+}
+
+/* More than a request takes, and less room than that: the sender puts what there is room for. */
+static void messages_put_piece_by_piece(void **state)
+{
+    struct fabric_node_attr soft = {.soft_roce = true, .max_msg_bytes = 1000};
+    size_t len = sizeof(memory[0]), room = 3500;
+
+    (void)state;
+    pair_open(2, 1, NULL, &soft, limits_of_copies);
+    register_memory();
+    vbn_mem_lend(mem[0]);
+    start_message(memory[0], len, room);
+    pair_until(both_over, 1000);
+    assert_int_equal(tagged[0].status, VBN_OK);
+    assert_int_equal(tagged[1].status, VBN_ERR_TRUNCATED);
+    assert_int_equal(tagged[1].len, len);
+    assert_memory_equal(memory[1], memory[0], room);
+    for (size_t i = room; i < sizeof(memory[1]); i++)
+        assert_int_equal(memory[1][i], 0);
+    assert_int_equal(COUNTER(0, puts), 4);
+    deregister_memory();
+    pair_close();
+}
+
+/* The key of side OWNER's memory is wrong: both hear of it, and nobody waits for ever. */
+static void message_that_cannot_be_moved(bool soft, int owner, const char *why)
+{
+    struct fabric_node_attr attr = {.soft_roce = soft};
+    struct fabric_config quiet = {.quiet = true};
+
+    pair_open(2, 1, &quiet, &attr, limits_of_copies);
+    register_memory();
+    for (int i = 0; i < 2; i++)
+        vbn_mem_lend(mem[i]);
+    mem[owner]->mr->rkey ^= 1;
+    start_message(memory[0], 3500, sizeof(memory[1]));
+    pair_endpoint(1, 0); /* its address, to ask by */
+    pair_until(both_over, 5000);
+    mem[owner]->mr->rkey ^= 1;
+    assert_int_equal(tagged[1 - owner].status, VBN_ERR_INVALID);
+    assert_int_equal(tagged[owner].status, VBN_ERR_PEER_LOST);
+    assert_contains(side[1 - owner].reason, why);
+    fabric_violations_clear();
+    deregister_memory();
+    pair_close();
+}
+
+static void message_that_cannot_be_read(void **state)
+{
+    (void)state;
+    message_that_cannot_be_moved(false, 0, "a tagged message cannot be read");
+}
+
+static void message_that_cannot_be_put(void **state)
+{
+    (void)state;
+    message_that_cannot_be_moved(true, 1, "a tagged message cannot be put");
 }
 
 static void put_that_the_peer_refuses(void **state)
@@ -533,6 +614,10 @@ int main(void)
         cmocka_unit_test(both_at_once),
         T(put_and_get),
         T(registered_memory_is_read_sooner),
+        T(unsound_reads_are_not_asked_for),
+        T(messages_put_piece_by_piece),
+        T(message_that_cannot_be_read),
+        T(message_that_cannot_be_put),
         T(put_that_the_peer_refuses),
         T(iwarp_peer_that_only_puts),
         T(closed_by_one),
