@@ -174,8 +174,7 @@ void vbn_tag_fetch(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vbn_wi
     t->ep = ep;
     t->number = offer->id;
     if (want)
-        t->mem = vbn_mem_for(ep->ctx, t->buf, want,
-                             reads ? VBN_ACCESS_LOCAL_WRITE : VBN_ACCESS_REMOTE_WRITE, true);
+        t->mem = vbn_mem_for(ep->ctx, t->buf, want, VBN_ACCESS_LOCAL_WRITE, true);
     if (!want || (t->mem && reads))
         start_moving(ep, t, offer);
     else if (t->mem)

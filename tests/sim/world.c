@@ -167,6 +167,8 @@ static void draw_node(const struct world *world, struct fabric_node_attr *attr)
     attr->gid_index_shift = (int)fabric_random(3);
     /* By what is drawn already, so that older seeds keep their course. */
     attr->soft_roce = attr->max_rd_atom % 2;
+    if (attr->max_rd_atom % 4 == 1)
+        attr->max_msg_bytes = 16384 + attr->max_msg_bytes % 16384; /* pieces of a message */
 }
 
 bool world_rank_open(struct world *world, struct world_rank *rank)
