@@ -74,7 +74,7 @@ struct vbn_endpoint {
     TAILQ_ENTRY(vbn_endpoint) failed_entry;   /* in ctx->failed */
     TAILQ_ENTRY(vbn_endpoint) stranger_entry; /* in ctx->strangers, where met_ns is set */
     uint64_t met_ns;                          /* when it came as a stranger */
-    char reason[200];
+    char reason[256];
     char name[64]; /* for messages: the peer's address */
 };
 
