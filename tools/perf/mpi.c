@@ -8,7 +8,7 @@
  * leave the lowest bit of its tag open: that bit is the message's tag, and the others choose one of
  * several communicators. Puts and gets are passive-target ones of a window over the registered
  * memory of all ranks, which ask for its key together; progress() flushes them, so they are over
- * when their data are in place. One job a process.
+ * when their data are in place. One job a process, whose operations have no `done`.
  */
 #include "perf.h"
 
@@ -17,7 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COMMS = 32 };
+enum {
+    COMMS = 32,
+    OPS_PER_RANK = 4200, /* at once: the largest window, and some */
+};
 
 struct vbn_peer {
     int rank;
@@ -35,14 +38,14 @@ struct vbn_rkey {
 
 struct vbn_port {
     MPI_Comm comms[COMMS];
-    MPI_Request *requests; /* of `ops`; with room for the lists that testing gives */
+    MPI_Request *requests; /* of `ops`; `done` and `statuses` take what testing tells */
     struct vbn_op **ops;
     int *done;
     MPI_Status *statuses;
     int count, room;
     struct vbn_region region;
-    struct vbn_op **moves; /* puts and gets that are not flushed */
-    int move_count, move_room;
+    struct vbn_op **moves; /* puts and gets that are not flushed; as much room */
+    int move_count;
     char library[MPI_MAX_LIBRARY_VERSION_STRING];
 };
 
@@ -52,24 +55,6 @@ struct vbn_port {
 static MPI_Comm comm_of(const struct vbn_port *port, uint64_t tag)
 {
     return port->comms[(tag >> 1) % COMMS];
-}
-
-static bool make_room(struct vbn_port *port)
-{
-    int room = port->room ? 2 * port->room : 64;
-    MPI_Request *requests = realloc(port->requests, (size_t)room * sizeof(*requests));
-    struct vbn_op **ops = realloc(port->ops, (size_t)room * sizeof(struct vbn_op *));
-    int *done = realloc(port->done, (size_t)room * sizeof(*done));
-    MPI_Status *statuses = realloc(port->statuses, (size_t)room * sizeof(*statuses));
-
-    port->requests = requests ? requests : port->requests;
-    port->ops = ops ? ops : port->ops;
-    port->done = done ? done : port->done;
-    port->statuses = statuses ? statuses : port->statuses;
-    if (!requests || !ops || !done || !statuses)
-        return false;
-    port->room = room;
-    return true;
 }
 
 static int begun(struct vbn_port *port, struct vbn_op *op)
@@ -86,8 +71,8 @@ static int mpi_send(vbn_peer_t *peer, const void *buf, size_t len, uint64_t tag,
 {
     struct vbn_port *port = &the_port;
 
-    if (port->count == port->room && !make_room(port))
-        return VBN_ERR_NO_MEMORY;
+    if (port->count == port->room)
+        return VBN_ERR_AGAIN;
     op->tag = tag;
     if (MPI_Isend(buf, (int)len, MPI_BYTE, peer->rank, (int)(tag & 1), comm_of(port, tag),
                   &port->requests[port->count]))
@@ -98,21 +83,14 @@ static int mpi_send(vbn_peer_t *peer, const void *buf, size_t len, uint64_t tag,
 static int mpi_recv(vbn_port_t *port, vbn_peer_t *peer, void *buf, size_t len, uint64_t tag,
                     uint64_t mask, struct vbn_op *op)
 {
-    if (port->count == port->room && !make_room(port))
-        return VBN_ERR_NO_MEMORY;
+    if (port->count == port->room)
+        return VBN_ERR_AGAIN;
     op->tag = tag;
     if (MPI_Irecv(buf, (int)len, MPI_BYTE, peer ? peer->rank : MPI_ANY_SOURCE,
                   mask & 1 ? (int)(tag & 1) : MPI_ANY_TAG, comm_of(port, tag),
                   &port->requests[port->count]))
         return VBN_ERR_DEVICE;
     return begun(port, op);
-}
-
-static void end(struct vbn_op *op, int status)
-{
-    op->status = status;
-    if (op->done)
-        op->done(op);
 }
 
 /* Those that are over leave the list, whose order means nothing. */
@@ -130,7 +108,7 @@ static int test_requests(struct vbn_port *port)
         if (port->statuses[i].MPI_TAG >= 0)
             op->tag |= (uint64_t)(port->statuses[i].MPI_TAG & 1);
         port->ops[port->done[i]] = NULL;
-        end(op, failed ? VBN_ERR_DEVICE : VBN_OK);
+        op->status = failed ? VBN_ERR_DEVICE : VBN_OK;
     }
     for (int i = 0; n && i < count; i++) {
         if (!port->ops[i])
@@ -206,15 +184,6 @@ static void mpi_rkey_release(vbn_rkey_t *rkey)
 /* OP is among those to be flushed. */
 static int moving(struct vbn_port *port, struct vbn_op *op)
 {
-    if (port->move_count == port->move_room) {
-        int room = port->move_room ? 2 * port->move_room : 64;
-        struct vbn_op **moves = realloc(port->moves, (size_t)room * sizeof(struct vbn_op *));
-
-        if (!moves)
-            return VBN_ERR_NO_MEMORY;
-        port->moves = moves;
-        port->move_room = room;
-    }
     port->moves[port->move_count++] = op;
     op->status = VBN_PENDING;
     return VBN_PENDING;
@@ -223,6 +192,8 @@ static int moving(struct vbn_port *port, struct vbn_op *op)
 static int mpi_put(vbn_peer_t *peer, const void *local, vbn_region_t *region, uint64_t remote,
                    vbn_rkey_t *rkey, size_t len, struct vbn_op *op)
 {
+    if (the_port.move_count == the_port.room)
+        return VBN_ERR_AGAIN;
     if (MPI_Put(local, (int)len, MPI_BYTE, peer->rank, (MPI_Aint)(remote - rkey->base), (int)len,
                 MPI_BYTE, region->win))
         return VBN_ERR_DEVICE;
@@ -232,6 +203,8 @@ static int mpi_put(vbn_peer_t *peer, const void *local, vbn_region_t *region, ui
 static int mpi_get(vbn_peer_t *peer, void *local, vbn_region_t *region, uint64_t remote,
                    vbn_rkey_t *rkey, size_t len, struct vbn_op *op)
 {
+    if (the_port.move_count == the_port.room)
+        return VBN_ERR_AGAIN;
     if (MPI_Get(local, (int)len, MPI_BYTE, peer->rank, (MPI_Aint)(remote - rkey->base), (int)len,
                 MPI_BYTE, region->win))
         return VBN_ERR_DEVICE;
@@ -244,7 +217,7 @@ static int flush(struct vbn_port *port)
 
     port->move_count = 0;
     for (int i = 0; i < n; i++)
-        end(port->moves[i], rc ? VBN_ERR_DEVICE : VBN_OK);
+        port->moves[i]->status = rc ? VBN_ERR_DEVICE : VBN_OK;
     return n;
 }
 
@@ -321,25 +294,29 @@ static void open_port(struct vbn_port *port)
         MPI_Comm_dup(MPI_COMM_WORLD, &port->comms[i]);
 }
 
-static int name_peers(struct vbn_job *job)
+static bool take_memory(struct vbn_port *port, struct vbn_job *job)
 {
     struct vbn_peer *all = calloc(job->ranks, sizeof(*all));
 
+    port->room = (int)job->ranks * OPS_PER_RANK;
+    port->requests = calloc((size_t)port->room, sizeof(*port->requests));
+    port->ops = calloc((size_t)port->room, sizeof(struct vbn_op *));
+    port->done = calloc((size_t)port->room, sizeof(*port->done));
+    port->statuses = calloc((size_t)port->room, sizeof(*port->statuses));
+    port->moves = calloc((size_t)port->room, sizeof(struct vbn_op *));
     job->peers = calloc(job->ranks, sizeof(vbn_peer_t *));
     for (uint32_t i = 0; all && job->peers && i < job->ranks; i++) {
         all[i].rank = (int)i;
         job->peers[i] = &all[i];
     }
-    if (all && job->peers)
-        return VBN_OK;
-    free(all);
-    return VBN_ERR_NO_MEMORY;
+    return all && job->peers && port->requests && port->ops && port->done && port->statuses &&
+           port->moves;
 }
 
 int vbn_job_start(int *argc, char **argv, struct vbn_job **job, struct vbn_error *err)
 {
     static struct vbn_job the_job;
-    int rank, ranks, status;
+    int rank, ranks;
 
     MPI_Init(argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -351,10 +328,10 @@ int vbn_job_start(int *argc, char **argv, struct vbn_job **job, struct vbn_error
                                .tr = &mpi_transport,
                                .port = &the_port};
     *job = &the_job;
-    status = name_peers(&the_job);
-    if (status != VBN_OK)
-        strcpy(err->text, "no memory for the names of all ranks");
-    return status;
+    if (take_memory(&the_port, &the_job))
+        return VBN_OK;
+    strcpy(err->text, "no memory for the operations of all ranks");
+    return VBN_ERR_NO_MEMORY;
 }
 
 int vbn_job_destroy(struct vbn_job *job)
