@@ -31,14 +31,18 @@ static void park(vbn_endpoint_t *ep, struct vbn_tag_op *t, enum vbn_tag_state st
 /* --- reads and puts -----------------------------------------------------------------------------
  */
 
+/* STATUS: the endpoint's, where it is over; else the device's, upon what the peer has told. */
 static void move_failed(vbn_endpoint_t *ep, struct vbn_tag_op *t, int status)
 {
+    bool over = ep->state >= VBN_EP_CLOSED;
     const char *what = t->puts ? "put" : "read";
 
     TAILQ_REMOVE(&ep->tag.moves, t, entry);
-    vbn_tag_end(ep->ctx, t, status);
-    vbn_endpoint_fail(ep, status, "peer %s by device %s: a tagged message cannot be %s", ep->name,
-                      ep->ctx->device.name, what);
+    vbn_tag_end(ep->ctx, t, over ? status : VBN_ERR_PROTOCOL);
+    if (!over)
+        vbn_endpoint_fail(ep, VBN_ERR_PROTOCOL,
+                          "peer %s by device %s: a tagged message cannot be %s", ep->name,
+                          ep->ctx->device.name, what);
 }
 
 static void move_done(void *arg, vbn_endpoint_t *ep, int status)

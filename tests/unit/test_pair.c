@@ -322,7 +322,7 @@ static void message_that_cannot_be_moved(bool soft, int owner, const char *why)
     pair_endpoint(1, 0); /* its address, to ask by */
     pair_until(both_over, 5000);
     mem[owner]->mr->rkey ^= 1;
-    assert_int_equal(tagged[1 - owner].status, VBN_ERR_INVALID);
+    assert_int_equal(tagged[1 - owner].status, VBN_ERR_PROTOCOL);
     assert_int_equal(tagged[owner].status, VBN_ERR_PEER_LOST);
     assert_contains(side[1 - owner].reason, why);
     fabric_violations_clear();
