@@ -11,10 +11,11 @@
 #define PROBE_EVERY_NS  1000000000u /* between two questions whether a peer that is silent lives */
 #define LINK_GRACE_NS   150000000u  /* after the link's return, for what was under way */
 
-/* An acknowledgement alone is not worth another: only active messages count. */
+/* An acknowledgement alone is not worth another: only active messages count, and a grant that could
+ * not be told when it was due. */
 static bool untold(const struct vbn_conn *conn)
 {
-    return conn->told_next != conn->ep->rx_next;
+    return conn->told_next != conn->ep->rx_next || vbn_flow_ack_due(&conn->flow);
 }
 
 /* A connection that has not been told anything for a whole interval is told now. */

@@ -113,6 +113,24 @@ static inline void deliver(vbn_context_t *ctx, vbn_endpoint_t *ep, const struct 
     vbn_lock(ctx);
 }
 
+/* The peer of CONN is told of what has come, and of its grant, when nothing else has done so soon.
+ */
+static inline void owe_ack(struct vbn_conn *conn)
+{
+    if (conn->ack_listed || conn->state != VBN_CONN_ESTABLISHED)
+        return;
+    conn->ack_listed = true;
+    conn->ack_aged = false;
+    TAILQ_INSERT_TAIL(&conn->ctx->acks, conn, ack_entry);
+}
+
+/* Now, or when there is room: the peer may have no credit left to ask for more by. */
+static inline void tell_grant(struct vbn_conn *conn)
+{
+    if (vbn_unlikely(!vbn_tx_control(conn, VBN_WIRE_ACK)))
+        owe_ack(conn);
+}
+
 /* After a message: what it allows us to send, and what the peer should be told. */
 static inline void after_message(struct vbn_conn *conn)
 {
@@ -124,14 +142,10 @@ static inline void after_message(struct vbn_conn *conn)
     if (vbn_flow_ack_due(&conn->flow)) {
         if (conn->window < ctx->opts.window)
             vbn_rx_widen(conn);
-        vbn_tx_control(conn, VBN_WIRE_ACK);
+        tell_grant(conn);
     }
-    if (!conn->ack_listed && conn->told_next != ep->rx_next &&
-        conn->state == VBN_CONN_ESTABLISHED) {
-        conn->ack_listed = true;
-        conn->ack_aged = false;
-        TAILQ_INSERT_TAIL(&ctx->acks, conn, ack_entry);
-    }
+    if (!conn->ack_listed && conn->told_next != ep->rx_next)
+        owe_ack(conn);
     if (vbn_unlikely(ep->state == VBN_EP_CLOSING))
         vbn_endpoint_advance_close(ep);
 }
@@ -251,7 +265,7 @@ void vbn_rx_release(vbn_endpoint_t *ep, struct vbn_rxbuf *buf)
     conn->flow.held--;
     rq_return(conn, rx->shared.srq ? &rx->shared : &conn->rq, buf);
     if (vbn_flow_ack_due(&conn->flow))
-        vbn_tx_control(conn, VBN_WIRE_ACK);
+        tell_grant(conn);
 }
 
 /* --- windows

@@ -366,6 +366,50 @@ static void put_that_the_peer_refuses(void **state)
     pair_close();
 }
 
+enum { TIGHT = 20 };
+static struct vbn_op tight_sends[TIGHT], tight_recvs[TIGHT];
+
+static void tight(struct vbn_options *opts)
+{
+    opts->window = 8;
+    opts->sq_depth = 4;
+    opts->unexpected_limit = 0; /* early messages stay in their receive buffers */
+}
+
+static bool all_received(void)
+{
+    for (int i = 0; i < TIGHT; i++)
+        if (tight_recvs[i].status == VBN_PENDING)
+            return false;
+    return true;
+}
+
+/* Buffers that become free while the send queue is full: the peer, who has no credit left even to
+ * acknowledge, is told when there is room, although nothing else is sent then. */
+static void credits_wait_for_room(void **state)
+{
+    struct fabric_config late = {.ack_jitter_ns = 20000000}; /* completions, behind what answers */
+    unsigned char word[TIGHT] = {0};
+
+    (void)state;
+    pair_open(2, 1, &late, NULL, tight);
+    pair_endpoint(1, 0);
+    fabric_enter(side[0].rank);
+    for (int i = 0; i < TIGHT; i++)
+        assert_true(vbn_tag_send(pair_endpoint(0, 1), "x", 1, 7, &tight_sends[i]) >= 0);
+    pair_pass(200);
+    assert_int_equal(vbn_flow_credits(&side[0].to[1]->conn->flow), 1);
+    fabric_enter(side[1].rank);
+    while (vbn_qp_has_room(&side[1].to[0]->conn->q))
+        assert_int_equal(pair_send(1, 0, 20), VBN_OK);
+    for (int i = 0; i < TIGHT; i++)
+        assert_true(vbn_tag_recv(side[1].ctx, NULL, &word[i], 1, 7, VBN_TAG_MAX, &tight_recvs[i]) >=
+                    0);
+    pair_until(all_received, 1000);
+    pair_until(pair_quiet, 1000);
+    pair_close();
+}
+
 static bool side_0_got_one(void)
 {
     return side[0].got[1] == 1;
@@ -618,6 +662,7 @@ int main(void)
         T(messages_put_piece_by_piece),
         T(message_that_cannot_be_read),
         T(message_that_cannot_be_put),
+        T(credits_wait_for_room),
         T(put_that_the_peer_refuses),
         T(iwarp_peer_that_only_puts),
         T(closed_by_one),
