@@ -39,7 +39,8 @@ struct vbn_context {
     int wait_fd;                  /* readable when one of the channels is */
     _Atomic uint32_t waits_slept; /* waits in a row that polling alone did not end */
     bool armed; /* the completion queues: their events are asked for, and none was taken since */
-    bool slow_work; /* something waits for the slow side: look now */
+    bool event_waits; /* a completion queue's event lies in the channel */
+    bool slow_work;   /* something waits for the slow side: look now */
     atomic_bool progressing;
     uint32_t polls_left; /* until the next look at the slow side */
     uint32_t connecting; /* connections on their way */

@@ -56,13 +56,15 @@ static void take_cq_events(vbn_context_t *ctx, uint32_t most)
     struct ibv_cq *cq;
     void *cq_context;
 
-    ctx->armed = false;
+    ctx->armed = ctx->event_waits = false;
     while (most-- && ibv_get_cq_event(ctx->comp_channel, &cq, &cq_context) == 0)
         ibv_ack_cq_events(cq, 1);
 }
 
 static int arm_cqs(vbn_context_t *ctx)
 {
+    if (ctx->event_waits)
+        take_cq_events(ctx, ctx->cqs.count);
     for (uint32_t i = 0; i < ctx->cqs.count && !ctx->armed; i++)
         if (ibv_req_notify_cq(ctx->cqs.cq[i]->cq, 0))
             return VBN_ERR_DEVICE;
@@ -113,6 +115,8 @@ static int arm(vbn_context_t *ctx, uint64_t *sleep_ns, int *done)
     vbn_lock(ctx);
     now = vbn_now_ns(ctx);
     due = next_due_ns(ctx);
+    if (due <= now)
+        ctx->polls_left = 0;
     if (ctx->slow_work || !vbn_tags_idle(&ctx->tags) || due <= now || !ctx->armed)
         rc = VBN_ERR_AGAIN;
     vbn_unlock(ctx);
@@ -139,14 +143,19 @@ int vbn_arm(vbn_context_t *ctx, int *timeout_ms)
     return rc;
 }
 
-/* Another thread may be asleep on the same descriptor, and must find the queues armed. */
+/*
+ * A completion's event is left in the channel until the queues are armed again, for what has
+ * arrived is in a hurry. But another thread may be asleep on the same descriptor, and must find
+ * them armed.
+ */
 static void woken_by(vbn_context_t *ctx, int fd)
 {
     if (fd != ctx->comp_channel->fd) {
-        ctx->next_events_ns = 0;
+        look_at_all(ctx);
         return;
     }
-    take_cq_events(ctx, ctx->cqs.count);
+    ctx->event_waits = true;
+    ctx->armed = false;
     if (ctx->opts.multithreaded)
         arm_cqs(ctx);
 }
@@ -164,7 +173,8 @@ static int doze(vbn_context_t *ctx, uint64_t sleep_ns)
     vbn_lock(ctx);
     for (int i = 0; i < n; i++)
         woken_by(ctx, ready[i].data.fd);
-    ctx->polls_left = 0; /* timers */
+    if (n <= 0)
+        ctx->polls_left = 0; /* timers */
     vbn_unlock(ctx);
     return done;
 }

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waiting: how long it polls before it sleeps. (Sleeping and waking: tests/table/event.c.) */
+/*
+ * Waiting: how long it polls before it sleeps, and what lies on the way from the wake-up to the
+ * message. (Sleeping and waking over real devices: tests/table/event.c.)
+ */
 #include "lone.h"
+
+#include <poll.h>
 
 static vbn_context_t *ctx;
 static unsigned polled_us;     /* of the present wait */
 static uint64_t message_at_ns; /* when a message comes; 0: none does */
+static bool message_wakes;     /* it comes when the queues are armed */
 
 static void message_done(struct vbn_comp *comp, const struct ibv_wc *wc)
 {
@@ -12,22 +18,29 @@ static void message_done(struct vbn_comp *comp, const struct ibv_wc *wc)
 }
 static struct vbn_comp message = {.done = message_done};
 
+static void message_comes(void)
+{
+    struct ibv_wc wc = {.wr_id = (uintptr_t)&message, .status = IBV_WC_SUCCESS};
+
+    message_at_ns = 0;
+    message_wakes = false;
+    fake_completion(ctx->cqs.cq[0]->cq, &wc);
+}
+
 /* Each look at the clock takes a microsecond, or all of the time where the queues are armed. */
 static uint64_t clock_ns(void *arg)
 {
     (void)arg;
     if (ctx && ctx->armed) {
         unit.now_ns += 10 * UNIT_MS;
+        if (message_wakes)
+            message_comes();
         return unit.now_ns;
     }
     polled_us++;
     unit.now_ns += 1000;
-    if (message_at_ns && unit.now_ns >= message_at_ns) {
-        struct ibv_wc wc = {.wr_id = (uintptr_t)&message, .status = IBV_WC_SUCCESS};
-
-        message_at_ns = 0;
-        fake_completion(ctx->cqs.cq[0]->cq, &wc);
-    }
+    if (message_at_ns && unit.now_ns >= message_at_ns)
+        message_comes();
     return unit.now_ns;
 }
 
@@ -76,10 +89,62 @@ static void no_polling_where_it_is_in_vain(void **state)
     assert_in_range(polled(0), 195, 210);
 }
 
+static void tweak_threads(struct vbn_options *opts)
+{
+    tweak(opts);
+    opts->multithreaded = true;
+}
+
+static bool is_readable(int fd)
+{
+    struct pollfd polled = {.fd = fd, .events = POLLIN};
+
+    return poll(&polled, 1, 0) == 1;
+}
+
+/* Asleep, it is woken by a message. */
+static void wake(void)
+{
+    message_wakes = true;
+    assert_int_equal(vbn_wait(ctx, 1000), 1);
+    assert_false(message_wakes);
+}
+
+/* Its event costs a system call, for which the message does not wait: the next sleep takes it. */
+static void a_message_is_taken_before_its_event(void **state)
+{
+    int timeout_ms;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        wake();
+        assert_true(is_readable(vbn_event_fd(ctx)));
+    }
+    assert_int_equal(vbn_wait(ctx, 100), 0); /* and is not woken by it once more */
+    assert_false(is_readable(vbn_event_fd(ctx)));
+    wake();
+    assert_int_equal(vbn_arm(ctx, &timeout_ms), VBN_OK);
+    assert_false(is_readable(vbn_event_fd(ctx)));
+    assert_true(fake_cq_armed(ctx->cqs.cq[0]->cq));
+}
+
+/* Another one may be asleep on the same descriptor. */
+static void threads_find_the_queues_armed(void **state)
+{
+    (void)state;
+    lone_close(ctx);
+    ctx = lone_open(tweak_threads);
+    wake();
+    assert_false(is_readable(vbn_event_fd(ctx)));
+    assert_true(fake_cq_armed(ctx->cqs.cq[0]->cq));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_message_is_taken_before_its_event, setup, teardown),
         cmocka_unit_test_setup_teardown(no_polling_where_it_is_in_vain, setup, teardown),
+        cmocka_unit_test_setup_teardown(threads_find_the_queues_armed, setup, teardown),
     };
 
     return cmocka_run_group_tests_name("wait", tests, NULL, NULL);
