@@ -51,6 +51,11 @@ prints() {
     [[ $(grep -cE -- "$2" <<<"$output") == "$1" ]]
 }
 
+# all_sizes TEST SIZE…: the output has one line of TEST for each, in order, and no more.
+all_sizes() {
+    [[ $(awk -v test="$1" '$1 == test { print $2 }' <<<"$output" | xargs) == "${*:2}" ]]
+}
+
 # wrong TEXT ARGUMENT…: is refused with TEXT, by itself and without waiting for anybody.
 wrong() {
     local text=$1

@@ -37,13 +37,52 @@ perf_medians() {
             return m ? v[int((m + 1) / 2)] : ""
         }
         { key = $1 "," $2 "," $3; if (!(key in seen)) { seen[key] = 1; order[++keys] = key }
-          for (c = 4; c <= 7; c++) if ($c != "") value[key, c, ++n[key, c]] = $c + 0 }
+          for (c = 4; c <= 8; c++) if ($c != "") value[key, c, ++n[key, c]] = $c + 0 }
         END {
-            print "transport,test,bytes,us,us_p99,mb_s,msgs_s"
+            print "transport,test,bytes,us,us_p99,mb_s,msgs_s,percent"
             for (k = 1; k <= keys; k++) {
                 printf "%s", order[k]
-                for (c = 4; c <= 7; c++) printf ",%s", median(order[k], c)
+                for (c = 4; c <= 8; c++) printf ",%s", median(order[k], c)
                 print ""
             }
         }'
+}
+
+# perf_table TEST COLUMN UNIT LESS PATH RIVALS OTHERS: of perf_medians' CSV on standard input one test as a
+# Markdown table over the sizes, a column for PATH, each of RIVALS and of OTHERS. The last column is PATH by
+# the best of RIVALS: below 1 it says that PATH is better. LESS is 1 where less is better.
+perf_table() {
+    awk -F, -v test="$1" -v column="$2" -v unit="$3" -v less="$4" -v ours="$5" -v rivals="$6" -v others="$7" '
+        $2 == test && $column != "" { value[$1, $3] = $column; if (!($3 in seen)) { seen[$3] = 1; size[++sizes] = $3 } }
+        function cell(v) { return v == "" ? "–" : sprintf(v < 100 ? "%.2f" : "%.0f", v) }
+        function better(a, b) { return a == "" ? b : b == "" ? a : less == (a + 0 < b + 0) ? a : b }
+        function ratio(a, b) { return a > 0 && b > 0 ? sprintf("%.2f", less ? a / b : b / a) : "–" }
+        END {
+            if (!sizes) exit
+            count = split(ours " " rivals " " others, path, " ")
+            rival_count = split(rivals, rival, " ")
+            printf "\n| %s: bytes |", test
+            for (p = 1; p <= count; p++) printf " %s %s |", path[p], unit
+            against = rival_count > 1 ? "best" : rivals
+            printf " %s |\n|---:|", less ? ours " / " against : against " / " ours
+            for (p = 1; p <= count + 1; p++) printf "---:|"
+            print ""
+            for (i = 1; i <= sizes; i++) {
+                best = ""
+                for (p = 1; p <= rival_count; p++) best = better(best, value[rival[p], size[i]])
+                printf "| %d |", size[i]
+                for (p = 1; p <= count; p++) printf " %s |", cell(value[path[p], size[i]])
+                printf " %s |\n", ratio(value[ours, size[i]], best)
+            }
+        }'
+}
+
+# perf_tables FILE PATH RIVALS [OTHERS]: all that verbena-perf measures, where the file has it.
+perf_tables() {
+    local line test column unit less
+    for line in 'latency 4 µs 1' 'bandwidth 6 MB/s 0' 'rate 7 /s 0' 'put 4 µs 1' 'put 6 MB/s 0' 'get 4 µs 1' \
+        'get 6 MB/s 0' 'incast 6 MB/s 0' 'overlap 8 % 0' 'idle 4 µs 1' 'idle 8 % 1'; do
+        read -r test column unit less <<<"$line"
+        perf_table "$test" "$column" "$unit" "$less" "$2" "$3" "${4:-}" <"$1"
+    done
 }

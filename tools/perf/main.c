@@ -22,6 +22,10 @@ static int measure(struct perf_pair *p, enum perf_test test, size_t len,
         return perf_stream(p, len, p->opts->window, figures);
     case PERF_INCAST:
         return perf_incast(p, len, figures);
+    case PERF_OVERLAP:
+        return perf_overlap(p, len, figures);
+    case PERF_IDLE:
+        return perf_idle(p, figures);
     default:
         return perf_onesided(p, test, len, figures);
     }

@@ -11,19 +11,19 @@
 #define WINDOW_MAX  4096u
 #define SIZE_MAX_MB 1024u
 
-const char *const perf_test_names[PERF_TESTS] = {"latency", "bandwidth", "rate",
-                                                 "put",     "get",       "incast"};
+const char *const perf_test_names[PERF_TESTS] = {"latency", "bandwidth", "rate",    "put",
+                                                 "get",     "incast",    "overlap", "idle"};
 
 enum { OPT_CSV = 1000, OPT_REGISTERED, OPT_UNREGISTERED, OPT_WAIT };
 
 static const struct argp_option option_list[] = {
     {"test", 't', "LIST", 0,
-     "latency, bandwidth, rate, put, get, incast, with commas between, or all (default: "
+     "latency, bandwidth, rate, put, get, incast, overlap, idle, with commas between, or all (default: "
      "latency,bandwidth,rate)",
      0},
     {"sizes", 's', "A..B", 0,
      "bytes: 0 or powers of two, with k or m if you like; each doubles the one before (default: "
-     "0..4m; only latency measures 0 bytes, and rate has always 8)",
+     "0..4m; only latency measures 0 bytes, rate has always 8, and idle none)",
      0},
     {"seconds", 'S', "S", 0, "for each figure (default: 0.5)", 0},
     {"window", 'w', "N", 0,
@@ -134,7 +134,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         opts->csv = arg;
         return 0;
     case ARGP_KEY_END:
-        if (opts->size_max == 0 && (opts->tests & ~(1u << PERF_LATENCY | 1u << PERF_RATE)))
+        if (opts->size_max == 0 && (opts->tests & ~(1u << PERF_LATENCY | PERF_SIZELESS)))
             argp_error(state, "--sizes 0: only latency can be measured with 0 bytes");
         return 0;
     case ARGP_KEY_ARG:
@@ -186,15 +186,15 @@ void perf_options_read(int argc, char **argv, struct perf_options *opts)
 bool perf_first_size(const struct perf_options *opts, enum perf_test test, size_t *size)
 {
     *size = opts->size_min;
-    if (test == PERF_RATE)
-        *size = PERF_RATE_BYTES;
+    if (PERF_SIZELESS & 1u << test)
+        *size = test == PERF_RATE ? PERF_RATE_BYTES : 0;
     else if (test != PERF_LATENCY && *size == 0)
         *size = 1;
-    return test == PERF_RATE || *size <= opts->size_max;
+    return (PERF_SIZELESS & 1u << test) || *size <= opts->size_max;
 }
 
 bool perf_next_size(const struct perf_options *opts, enum perf_test test, size_t *size)
 {
     *size = *size ? 2 * *size : 1;
-    return test != PERF_RATE && *size <= opts->size_max;
+    return !(PERF_SIZELESS & 1u << test) && *size <= opts->size_max;
 }

@@ -12,8 +12,14 @@ enum perf_test {
     PERF_PUT,
     PERF_GET,
     PERF_INCAST,
+    PERF_OVERLAP,
+    PERF_IDLE,
     PERF_TESTS
 };
+
+/* Sets of 1u << enum perf_test. */
+#define PERF_SIZELESS   (1u << PERF_RATE | 1u << PERF_IDLE)
+#define PERF_IN_PERCENT (1u << PERF_OVERLAP | 1u << PERF_IDLE)
 
 #define PERF_RATE_BYTES  8u
 #define PERF_RATE_WINDOW 64u
@@ -45,6 +51,7 @@ bool perf_next_size(const struct perf_options *opts, enum perf_test test, size_t
 struct perf_figures {
     double us, us_p99; /* a message or operation */
     double mb_s, msgs_s;
+    double percent; /* measured by those of PERF_IN_PERCENT */
 };
 
 /* This rank and its partner. One of both measures, the other does what it is asked for. */
@@ -104,11 +111,13 @@ int perf_check(struct perf_pair *p, size_t len);   /* `in`: the partner's bytes,
 /* incast.c: all ranks call it; FIGURES of rank 0. */
 int perf_incast(struct perf_pair *p, size_t len, struct perf_figures *figures);
 
-/* tagged.c, onesided.c: both of the pair call them; FIGURES of the one that measures. */
+/* tagged.c, onesided.c, overlap.c: both of the pair call them; FIGURES of the one that measures. */
 int perf_latency(struct perf_pair *p, size_t len, struct perf_figures *figures);
 int perf_stream(struct perf_pair *p, size_t len, unsigned window, struct perf_figures *figures);
 int perf_onesided(struct perf_pair *p, enum perf_test test, size_t len,
                   struct perf_figures *figures);
+int perf_overlap(struct perf_pair *p, size_t len, struct perf_figures *figures);
+int perf_idle(struct perf_pair *p, struct perf_figures *figures);
 
 /* --- clock.c ---------------------------------------------------------------------------------- */
 

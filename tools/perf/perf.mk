@@ -8,6 +8,7 @@ VBN_PERF_SOURCES = \
 	tools/perf/main.c \
 	tools/perf/onesided.c \
 	tools/perf/options.c \
+	tools/perf/overlap.c \
 	tools/perf/pair.c \
 	tools/perf/perf.h \
 	tools/perf/report.c \

@@ -20,7 +20,8 @@ static void print_head(const struct vbn_job *job, const struct perf_options *opt
     printf("transport %s, device %s, %u ranks, %s memory, window %u, %s, %g s a figure\n",
            job->tr->name, attr.device, job->ranks, opts->registered ? "registered" : "unregistered",
            opts->window, opts->wait ? "waiting" : "polling", opts->seconds);
-    printf("%-10s %9s %11s %11s %11s %12s\n", "test", "bytes", "us", "us p99", "MB/s", "msgs/s");
+    printf("%-10s %9s %11s %11s %11s %12s %7s\n", "test", "bytes", "us", "us p99", "MB/s", "msgs/s",
+           "%");
     fflush(stdout);
 }
 
@@ -40,7 +41,7 @@ int perf_report_open(struct vbn_job *job, const struct perf_options *opts,
         r->csv = fopen(opts->csv, "w");
         if (!r->csv)
             return VBN_ERR_INVALID;
-        fprintf(r->csv, "transport,test,bytes,us,us_p99,mb_s,msgs_s\n");
+        fprintf(r->csv, "transport,test,bytes,us,us_p99,mb_s,msgs_s,percent\n");
     }
     if (job->rank == 0)
         print_head(job, opts);
@@ -58,6 +59,7 @@ static struct perf_figures sum_up(const struct perf_report *r, enum perf_test te
         sum.us_p99 = r->all[i].us_p99 > sum.us_p99 ? r->all[i].us_p99 : sum.us_p99;
         sum.mb_s += r->all[i].mb_s;
         sum.msgs_s += r->all[i].msgs_s;
+        sum.percent += r->all[i].percent / pairs;
     }
     return sum;
 }
@@ -85,6 +87,8 @@ static void print_line(struct perf_report *r, enum perf_test test, size_t len,
     print_cell(11, 2, f->us_p99);
     print_cell(11, 2, f->mb_s);
     print_cell(12, 0, f->msgs_s);
+    if (PERF_IN_PERCENT & 1u << test)
+        printf(" %7.2f", f->percent);
     printf("\n");
     fflush(stdout);
     if (!r->csv)
@@ -93,7 +97,10 @@ static void print_line(struct perf_report *r, enum perf_test test, size_t len,
     csv_cell(r->csv, f->us, ',');
     csv_cell(r->csv, f->us_p99, ',');
     csv_cell(r->csv, f->mb_s, ',');
-    csv_cell(r->csv, f->msgs_s, '\n');
+    csv_cell(r->csv, f->msgs_s, ',');
+    if (PERF_IN_PERCENT & 1u << test)
+        fprintf(r->csv, "%.3f", f->percent);
+    fputc('\n', r->csv);
 }
 
 int perf_report_line(struct perf_report *r, enum perf_test test, size_t len,
