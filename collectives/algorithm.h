@@ -67,6 +67,7 @@ size_t vbn_algorithm_param(const struct vbn_algorithm *algorithm, uint32_t size,
 #define VBN_ALPHA_NS   10000u
 #define VBN_BETA_PS    4000u
 #define VBN_GAMMA_PS   160u
+#define VBN_EAGER      32768u
 
 /* Where block I starts in the buffer of sends or receives, and its length, in bytes. */
 static inline size_t vbn_send_off(const struct vbn_call *call, uint32_t i)

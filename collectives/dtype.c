@@ -2,6 +2,11 @@
 /* Types of elements and the built-in operations on them: plain loops that a compiler vectorises. */
 #include "dtype.h"
 
+/* GCC does so at -O2 only where the count is known. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("tree-loop-vectorize", "vect-cost-model=dynamic")
+#endif
+
 #include <complex.h>
 
 struct float_int {

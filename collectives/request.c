@@ -13,7 +13,6 @@
  * where a message of so many bytes has to come; turns between looks at the clock. */
 #define IDLE_POLLS 256u
 #define YIELD_NS   50000u
-#define LONG_BYTES 16384u
 #define LOOK_TURNS 256u
 /* One sleep is short: another thread may have taken what this one waits for. */
 #define SLEEP_MS      10
@@ -332,7 +331,8 @@ static bool may_sleep(const vbn_team_t *team)
 
 /*
  * After IDLE polls that found nothing: whether to sleep. Most waits are over when the processor
- * comes back for the first time: only then is it worth it to look at the clock.
+ * comes back for the first time: only then is it worth it to look at the clock. But what is longer
+ * than an eager message needs the sender's turn, and more than one.
  */
 static bool is_long(vbn_coll_req_t *req, unsigned idle)
 {
@@ -343,7 +343,7 @@ static bool is_long(vbn_coll_req_t *req, unsigned idle)
     if (idle == 2)
         req->sleep_at_ns =
             vbn_team_clock_ns(team) + (uint64_t)YIELD_NS * (team->size / vbn_team_at_once(team));
-    return vbn_engine_awaited(req) >= LONG_BYTES;
+    return vbn_engine_awaited(req) > team->opts.eager_bytes;
 }
 
 enum vbn_coll_rest vbn_coll_rest(vbn_coll_req_t *req, unsigned idle, int sleep_ms)

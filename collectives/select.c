@@ -6,6 +6,8 @@
  */
 #include "team.h"
 
+#define OFFERED 3 /* messages: an offer, the answer, and what was offered */
+
 static bool in_range(const struct vbn_rule *rule, const struct vbn_call *call, uint64_t bytes)
 {
     return bytes >= rule->bytes_from && bytes <= rule->bytes_to && call->size >= rule->ranks_from &&
@@ -31,23 +33,29 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-/*
- * The longest path, or the busiest rank: whichever takes longest. Messages that a rank sends at
- * once follow one another. Where ranks share processors, those who wait take turns with the
- * busiest, and take as long as it does, unless another one is the busiest in the next call; bytes
- * are moved without them, and what is under way is waited for while others work.
- */
+struct vbn_coll_terms vbn_coll_terms_of(const struct vbn_coll_cost *cost, uint32_t size,
+                                        uint32_t processors, uint64_t eager_bytes)
+{
+    /* of a processor, for a rank */
+    double share = processors && processors < size ? processors / (double)size : 1;
+    double each = cost->all_bytes > cost->all_messages * (double)eager_bytes ? OFFERED : 1;
+
+    return (struct vbn_coll_terms){
+        .latencies = each * cost->depth * share,
+        .messages = each * larger(cost->rounds, cost->turn_messages / share),
+        .bytes = larger(larger(cost->path_bytes, cost->bytes), cost->all_bytes / size / share),
+        .touched = (cost->reduced + cost->copied) / share};
+}
+
 static double time_of(const vbn_team_t *team, const struct vbn_algorithm *algorithm,
                       const struct vbn_call *call)
 {
     struct vbn_coll_cost cost = vbn_algorithm_cost(algorithm, call);
-    double share = vbn_team_at_once(team) / (double)call->size; /* of a processor, for a rank */
+    struct vbn_coll_terms terms =
+        vbn_coll_terms_of(&cost, call->size, team->opts.processors, team->opts.eager_bytes);
 
-    return cost.depth * share * (double)team->opts.latency_ns +
-           larger(cost.rounds, cost.turn_messages / share) * call->alpha_ns +
-           larger(larger(cost.path_bytes, cost.bytes), cost.all_bytes / call->size / share) *
-               call->beta_ns +
-           (cost.reduced + cost.copied) / share * (double)team->opts.gamma_ps / 1e3;
+    return terms.latencies * (double)team->opts.latency_ns + terms.messages * call->alpha_ns +
+           terms.bytes * call->beta_ns + terms.touched * (double)team->opts.gamma_ps / 1e3;
 }
 
 /* Costs are for equal blocks: the average one stands for those of different lengths. */

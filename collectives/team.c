@@ -42,6 +42,7 @@ void vbn_team_options_init(struct vbn_team_options *opts, size_t size)
         .alpha_ns = VBN_ALPHA_NS,
         .beta_ps = VBN_BETA_PS,
         .gamma_ps = VBN_GAMMA_PS,
+        .eager_bytes = VBN_EAGER,
     };
 
     memcpy(opts, &def, size < sizeof(def) ? size : sizeof(def));

@@ -137,6 +137,9 @@ struct vbn_team_options {
     void *callback_arg;
     vbn_log_fn log;        /* NULL: errors and warnings go to stderr */
     vbn_clock_fn clock_ns; /* NULL: CLOCK_MONOTONIC */
+
+    /* Also of the model: longer messages wait for their receiver, who is asked, and answers. */
+    uint64_t eager_bytes;
 };
 
 /* Fills *OPTS with defaults. SIZE is sizeof(*OPTS). Never fails. Any thread. */
@@ -361,6 +364,22 @@ struct vbn_coll_cost {
     double reduced, copied;
     double all_messages, all_bytes;
 };
+
+/* How often the model's latency_ns, alpha_ns, beta_ps and gamma_ps are paid. */
+struct vbn_coll_terms {
+    double latencies, messages, bytes, touched;
+};
+
+/*
+ * COST, of SIZE ranks, of which PROCESSORS (0: all) can be busy at a time, in the model's terms.
+ * The longest path, or the busiest rank: whichever takes longest. Messages that a rank sends at
+ * once follow one another; one of more than EAGER_BYTES on average is three, the receiver's answer
+ * among them. Where ranks share processors, those who wait take turns with the busiest, and take as
+ * long as it does, unless another one is the busiest in the next call; bytes are moved without
+ * them, and what is under way is waited for while others work. Any thread.
+ */
+struct vbn_coll_terms vbn_coll_terms_of(const struct vbn_coll_cost *cost, uint32_t size,
+                                        uint32_t processors, uint64_t eager_bytes);
 
 /*
  * The I-th algorithm's cost for SIZE ranks and COUNT elements of ELEM_SIZE bytes (a block's, as in

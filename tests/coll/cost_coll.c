@@ -5,6 +5,10 @@
  * inside measured().
  *
  *     cost_coll barrier | bcast | allreduce   TIMES
+ *
+ * Or what it costs to add vectors of 1024 floats, so many times.
+ *
+ *     cost_coll sum   TIMES
  */
 #include "sim_job.h"
 
@@ -12,6 +16,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define RANKS 4u
 
@@ -57,11 +62,18 @@ static bool call(const struct vbn_coll_args *args)
     return true;
 }
 
+static bool add(void)
+{
+    static float x[1024], y[1024];
+
+    return vbn_reduce_local(x, y, 1024, VBN_FLOAT, VBN_SUM) == VBN_OK;
+}
+
 static bool __attribute__((noinline)) measured(struct vbn_coll_args *args, int times)
 {
     for (int i = 0; i < times; i++) {
         args->root = args->coll == VBN_COLL_BCAST ? (uint32_t)i % RANKS : 0;
-        if (!call(args))
+        if (args->coll == VBN_COLL_COUNT ? !add() : !call(args))
             return false;
     }
     return true;
@@ -89,6 +101,10 @@ int main(int argc, char **argv)
         .size = sizeof(args), .count = 1, .dtype = VBN_DOUBLE, .op = VBN_SUM};
     bool good;
 
+    if (argc == 3 && strcmp(argv[1], "sum") == 0) {
+        args.coll = VBN_COLL_COUNT;
+        return measured(&args, atoi(argv[2])) ? 0 : 1;
+    }
     if (argc != 3 || vbn_coll_find(argv[1], &args.coll) != VBN_OK) {
         fprintf(stderr, "cost_coll OPERATION TIMES\n");
         return 2;

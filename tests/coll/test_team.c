@@ -313,6 +313,47 @@ static void shared_processors_choose_otherwise(void **state)
     close_all(&f);
 }
 
+/* A message beyond the eager limit is three. */
+static void offers_choose_otherwise(void **state)
+{
+    struct loop_options loop = {.eager_limit = SIZE_MAX};
+    struct vbn_team_options opts;
+    struct fixture f;
+
+    (void)state;
+    open_loop(&f, &loop);
+    opts = options(&f);
+    opts.processors = 1;
+    open_teams(&f, RANKS, 1, &opts);
+    assert_string_equal(chosen(&f, 1 << 14), "rabenseifner");
+    close_teams(&f);
+    opts.eager_bytes = UINT64_MAX;
+    open_teams(&f, RANKS, 2, &opts);
+    assert_string_equal(chosen(&f, 1 << 14), "knomial");
+    close_all(&f);
+}
+
+static void terms_count_offers_and_turns(void **state)
+{
+    const struct vbn_coll_cost cost = {.depth = 2,
+                                       .rounds = 3,
+                                       .path_bytes = 100,
+                                       .turn_messages = 4,
+                                       .bytes = 200,
+                                       .reduced = 50,
+                                       .copied = 30,
+                                       .all_messages = 10,
+                                       .all_bytes = 1000};
+    struct vbn_coll_terms terms = vbn_coll_terms_of(&cost, 4, 0, 100);
+
+    (void)state;
+    assert_true(terms.latencies == 2 && terms.messages == 4 && terms.bytes == 250 &&
+                terms.touched == 80);
+    terms = vbn_coll_terms_of(&cost, 4, 2, 99); /* half a processor each */
+    assert_true(terms.latencies == 3 && terms.messages == 24 && terms.bytes == 500 &&
+                terms.touched == 160);
+}
+
 static void rules_come_from_a_file(void **state)
 {
     char path[] = "/tmp/vbn-rules-XXXXXX";
@@ -811,6 +852,8 @@ static uint64_t still_clock(void *arg)
     return ((struct fixture *)arg)->now_ns;
 }
 
+enum { EAGER = 16384 };
+
 /* A call of rank 1's that waits for others, on a team that has PROCESSORS. */
 static vbn_coll_req_t *waiting(struct fixture *f, enum vbn_coll coll, size_t count,
                                uint32_t processors, bool sleep)
@@ -828,6 +871,8 @@ static vbn_coll_req_t *waiting(struct fixture *f, enum vbn_coll coll, size_t cou
     opts.clock_ns = still_clock;
     opts.processors = processors;
     opts.sleep = sleep;
+    opts.eager_bytes = EAGER;
+    opts.rules = "bcast=knomial";
     sleepy = *loop_table();
     sleepy.wait = note_sleep;
     slept_ms = 0;
@@ -874,11 +919,14 @@ static void who_shares_a_processor_yields_then_sleeps(void **state)
 static void who_waits_for_much_sleeps_at_once(void **state)
 {
     struct fixture f;
-    vbn_coll_req_t *req = waiting(&f, VBN_COLL_BCAST, 16384, 1, true);
+    vbn_coll_req_t *req = waiting(&f, VBN_COLL_BCAST, EAGER + 1, 1, true);
 
     (void)state;
     assert_int_equal(vbn_coll_rest(req, 1, 7), VBN_REST_SLEPT);
     assert_int_equal(slept_ms, 7);
+    forget(&f, req);
+    req = waiting(&f, VBN_COLL_BCAST, EAGER, 1, true);
+    assert_int_equal(vbn_coll_rest(req, 1, 7), VBN_REST_YIELDED);
     forget(&f, req);
 }
 
@@ -1070,6 +1118,8 @@ int main(void)
         cmocka_unit_test(wrong_rules_name_the_right_ones),
         cmocka_unit_test(the_first_rule_that_fits_is_taken),
         cmocka_unit_test(shared_processors_choose_otherwise),
+        cmocka_unit_test(offers_choose_otherwise),
+        cmocka_unit_test(terms_count_offers_and_turns),
         cmocka_unit_test(rules_come_from_a_file),
         cmocka_unit_test(persistent_requests_start_in_any_order),
         cmocka_unit_test(a_request_freed_under_way_goes_on),

@@ -30,14 +30,17 @@ double tune_median(double *values, size_t count)
 static void amounts(const struct tune_way *way, size_t bytes, uint32_t ranks, uint32_t processors,
                     double amount[TERMS])
 {
-    double share = processors && processors < ranks ? (double)processors / ranks : 1;
     struct vbn_coll_cost cost = {0};
+    struct vbn_team_options team;
+    struct vbn_coll_terms terms;
 
+    vbn_team_options_init(&team, sizeof(team));
     vbn_coll_predict(way->coll, way->algorithm, ranks, bytes / 8, 8, way->param, &cost);
-    amount[0] = cost.depth * share;
-    amount[1] = fmax(cost.rounds, cost.turn_messages / share);
-    amount[2] = fmax(fmax(cost.path_bytes, cost.bytes), cost.all_bytes / ranks / share);
-    amount[3] = (cost.reduced + cost.copied) / share;
+    terms = vbn_coll_terms_of(&cost, ranks, processors, team.eager_bytes);
+    amount[0] = terms.latencies;
+    amount[1] = terms.messages;
+    amount[2] = terms.bytes;
+    amount[3] = terms.touched;
 }
 
 double tune_predict(const struct tune_model *model, const struct tune_way *way, size_t bytes,
