@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Types of elements and the built-in operations on them: plain loops that a compiler vectorises. */
+#include "config.h"
+
 #include "dtype.h"
 
 /* GCC does so at -O2 only where the count is known. */
@@ -36,7 +38,7 @@ struct long_double_int {
 
 /* One loop: A is IN's element, B is INOUT's, RESULT an expression of them. */
 #define LOOP(name, type, result)                                                                   \
-    static void name(const void *in, void *inout, size_t count, void *arg)                         \
+    VBN_CLONES static void name(const void *in, void *inout, size_t count, void *arg)              \
     {                                                                                              \
         const type *restrict x = in;                                                               \
         type *restrict y = inout; /* NOLINT(bugprone-macro-parentheses) */                         \

@@ -33,6 +33,7 @@ AC_DEFUN([VBN_COMPILER_FLAGS], [
         [yes], [AC_MSG_ERROR([--enable-sanitizers needs a list, e.g. --enable-sanitizers=address,undefined])],
         [VBN_CHECK_SANITIZERS([$enable_sanitizers])])
     VBN_CHECK_FUZZERS
+    VBN_CHECK_CLONES
     AC_SUBST([VBN_CFLAGS])
     AC_SUBST([VBN_LDFLAGS])
     AC_SUBST([VBN_NDEBUG])
@@ -57,6 +58,27 @@ AC_DEFUN([VBN_CHECK_SANITIZERS], [
     # No -z defs: the sanitizers' run-time symbols are resolved in the program only.
     VBN_LDFLAGS="-fsanitize=$1"
     vbn_build_kind="$vbn_build_kind, sanitizers $1"
+])
+
+# VBN_CHECK_CLONES
+# Defines VBN_CLONES: an attribute by which a function is there for AVX2, too, and the machine that it
+# runs on decides. Nothing where the compiler, the C library or the processor has no such thing; nor with
+# sanitizers, whose run time is not there yet when the choice is made.
+AC_DEFUN([VBN_CHECK_CLONES], [
+    vbn_clones=
+    AS_IF([test "x$enable_sanitizers" = xno], [
+        vbn_saved_CFLAGS=$CFLAGS
+        CFLAGS="$CFLAGS -Werror"
+        AC_MSG_CHECKING([whether $CC clones functions for AVX2])
+        AC_LINK_IFELSE([AC_LANG_SOURCE([[
+            __attribute__((target_clones("avx2", "default"))) static int twice(int i) { return 2 * i; }
+            static int (*const table[])(int) = {twice};
+            int main(int argc, char **argv) { return argv ? table[argc / 100](0) : 1; }]])],
+            [AC_MSG_RESULT([yes])
+             vbn_clones='__attribute__((target_clones("avx2", "default")))'],
+            [AC_MSG_RESULT([no])])
+        CFLAGS=$vbn_saved_CFLAGS])
+    AC_DEFINE_UNQUOTED([VBN_CLONES], [$vbn_clones], [Makes a function for AVX2, too, where that can be.])
 ])
 
 # VBN_CHECK_FUZZERS
