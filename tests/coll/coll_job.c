@@ -93,6 +93,7 @@ static bool run_coll(struct vbn_job *job, const struct request *request, const c
                                .first = job->rank,
                                .count = 1,
                                .blocking = blocking,
+                               .watched = true,
                                .arg = job,
                                .team_create = team_create,
                                .progress = progress};

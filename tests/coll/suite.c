@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TURNS_MAX 2000000u /* of progress, until a case counts as hung */
+#define TURNS_MAX 2000000u /* of progress, until a case counts as hung where nobody watches */
 #define FEW       13u      /* elements: so many are cut into the smallest segments in every way */
 
 /* A large vector, bytes; where there is a block a rank, of all blocks together. */
@@ -41,6 +41,11 @@ static void enter(const struct run *run, uint32_t i)
         run->world->enter(run->world->arg, run->world->first + i);
 }
 
+static bool goes_on(const struct run *run, uint32_t turn)
+{
+    return run->world->watched || turn < TURNS_MAX;
+}
+
 /* All ranks that are here at once; false if it hung. */
 static bool run_nonblocking(struct run *run, const struct coll_case *c, struct part *parts,
                             int *status)
@@ -62,7 +67,7 @@ static bool run_nonblocking(struct run *run, const struct coll_case *c, struct p
         left--;
         failed(run, c, run->world->first + i, err.text);
     }
-    for (uint32_t turn = 0; left && turn < TURNS_MAX; turn++) {
+    for (uint32_t turn = 0; left && goes_on(run, turn); turn++) {
         run->world->progress(run->world->arg);
         for (uint32_t i = 0; i < run->here; i++) {
             if (!reqs[i])
@@ -155,7 +160,7 @@ static bool run_held_barrier(struct run *run, const struct coll_case *c, uint32_
         vbn_coll_istart(run->teams[late], &args, &reqs[late], NULL);
     else
         failed(run, c, late, "was not waited for");
-    for (uint32_t turn = 0; held && left && turn < TURNS_MAX; turn++) {
+    for (uint32_t turn = 0; held && left && goes_on(run, turn); turn++) {
         run->world->progress(run->world->arg);
         for (uint32_t i = 0; i < run->here; i++)
             left -= ended(run, i, &reqs[i]);

@@ -14,6 +14,7 @@ struct coll_world {
     uint32_t size;         /* ranks of the job */
     uint32_t first, count; /* those that are here */
     bool blocking;         /* one is here: use the blocking calls */
+    bool watched;          /* who hangs is stopped from outside, by time */
     void *arg;
     /* Makes the team ID of the job's first SIZE ranks, for RANK, which is here and one of them. */
     int (*team_create)(void *arg, uint32_t rank, uint32_t size, uint32_t id,
