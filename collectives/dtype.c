@@ -4,12 +4,12 @@
 
 #include "dtype.h"
 
+#include <complex.h>
+
 /* GCC does so at -O2 only where the count is known. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("tree-loop-vectorize", "vect-cost-model=dynamic")
 #endif
-
-#include <complex.h>
 
 struct float_int {
     float value;

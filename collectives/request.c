@@ -10,7 +10,7 @@
 
 /* In a wait: polls that found nothing before a sleep; where ranks share processors they give theirs
  * away after each such poll, and sleep when that has taken so long for each of them, or at once
- * where a message of so many bytes has to come; turns between looks at the clock. */
+ * where a message beyond the eager limit has to come; turns between looks at the clock. */
 #define IDLE_POLLS 256u
 #define YIELD_NS   50000u
 #define LOOK_TURNS 256u

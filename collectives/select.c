@@ -37,7 +37,7 @@ struct vbn_coll_terms vbn_coll_terms_of(const struct vbn_coll_cost *cost, uint32
                                         uint32_t processors, uint64_t eager_bytes)
 {
     /* of a processor, for a rank */
-    double share = processors && processors < size ? processors / (double)size : 1;
+    double share = vbn_at_once(processors, size) / (double)size;
     double each = cost->all_bytes > cost->all_messages * (double)eager_bytes ? OFFERED : 1;
 
     return (struct vbn_coll_terms){

@@ -102,12 +102,15 @@ struct vbn_team {
     struct vbn_error error; /* of the last blocking operation that failed */
 };
 
-/* How many ranks can be busy at a time. */
+/* How many of SIZE ranks can be busy at a time; PROCESSORS 0: all. */
+static inline uint32_t vbn_at_once(uint32_t processors, uint32_t size)
+{
+    return processors && processors < size ? processors : size;
+}
+
 static inline uint32_t vbn_team_at_once(const vbn_team_t *team)
 {
-    uint32_t processors = team->opts.processors;
-
-    return processors && processors < team->size ? processors : team->size;
+    return vbn_at_once(team->opts.processors, team->size);
 }
 
 void vbn_team_log(const vbn_team_t *team, enum vbn_log_level level, const char *fmt, ...)

@@ -293,44 +293,40 @@ static void the_first_rule_that_fits_is_taken(void **state)
     close_all(&f);
 }
 
-/* Few bytes in all are what counts where ranks share processors. */
-static void shared_processors_choose_otherwise(void **state)
+enum { DEFAULT_EAGER = 32768 };
+
+/* Of an allreduce of COUNT elements, on a team of RANKS that has PROCESSORS and EAGER_BYTES. */
+static const char *chosen_by_model(uint32_t processors, uint64_t eager_bytes, size_t count)
 {
     struct loop_options loop = {.eager_limit = SIZE_MAX};
     struct vbn_team_options opts;
     struct fixture f;
+    const char *name;
 
-    (void)state;
     open_loop(&f, &loop);
     opts = options(&f);
-    opts.processors = 1;
+    opts.processors = processors;
+    opts.eager_bytes = eager_bytes;
     open_teams(&f, RANKS, 1, &opts);
-    assert_string_equal(chosen(&f, 1 << 8), "knomial");
-    close_teams(&f);
-    opts.processors = RANKS;
-    open_teams(&f, RANKS, 2, &opts);
-    assert_string_equal(chosen(&f, 1 << 8), "recursive_doubling");
+    name = chosen(&f, count);
     close_all(&f);
+    return name;
+}
+
+/* Few bytes in all are what counts where ranks share processors. */
+static void shared_processors_choose_otherwise(void **state)
+{
+    (void)state;
+    assert_string_equal(chosen_by_model(1, DEFAULT_EAGER, 1 << 8), "knomial");
+    assert_string_equal(chosen_by_model(RANKS, DEFAULT_EAGER, 1 << 8), "recursive_doubling");
 }
 
 /* A message beyond the eager limit is three. */
 static void offers_choose_otherwise(void **state)
 {
-    struct loop_options loop = {.eager_limit = SIZE_MAX};
-    struct vbn_team_options opts;
-    struct fixture f;
-
     (void)state;
-    open_loop(&f, &loop);
-    opts = options(&f);
-    opts.processors = 1;
-    open_teams(&f, RANKS, 1, &opts);
-    assert_string_equal(chosen(&f, 1 << 14), "rabenseifner");
-    close_teams(&f);
-    opts.eager_bytes = UINT64_MAX;
-    open_teams(&f, RANKS, 2, &opts);
-    assert_string_equal(chosen(&f, 1 << 14), "knomial");
-    close_all(&f);
+    assert_string_equal(chosen_by_model(1, DEFAULT_EAGER, 1 << 14), "rabenseifner");
+    assert_string_equal(chosen_by_model(1, UINT64_MAX, 1 << 14), "knomial");
 }
 
 static void terms_count_offers_and_turns(void **state)

@@ -9,12 +9,30 @@
 #define BATCH_MAX 64u
 #define WARM_UP   0.1 /* of the time that counts */
 
-double perf_now_us(void)
+static double clock_us(clockid_t clock)
 {
     struct timespec ts;
 
-    clock_gettime(CLOCK_MONOTONIC, &ts);
+    clock_gettime(clock, &ts);
     return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
+}
+
+double perf_now_us(void)
+{
+    return clock_us(CLOCK_MONOTONIC);
+}
+
+double perf_processor_us(void)
+{
+    return clock_us(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+void perf_compute(double us)
+{
+    double end_us = perf_now_us() + us;
+
+    while (perf_now_us() < end_us)
+        ;
 }
 
 struct perf_span perf_span_begin(const struct perf_options *opts)

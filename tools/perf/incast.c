@@ -58,14 +58,6 @@ static int look_at(struct sender *s, bool *whole)
     return status;
 }
 
-static void work(void)
-{
-    double end_us = perf_now_us() + WORK_US;
-
-    while (perf_now_us() < end_us)
-        ;
-}
-
 /* One look at each sender; *BURSTS counts what came, *LEFT the senders that go on. */
 static int serve(const struct perf_pair *p, struct sender *senders, size_t len, bool last,
                  unsigned *bursts, unsigned *left)
@@ -79,7 +71,7 @@ static int serve(const struct perf_pair *p, struct sender *senders, size_t len, 
         status = s->over ? VBN_OK : look_at(s, &whole);
         if (!whole)
             continue;
-        work();
+        perf_compute(WORK_US);
         ++*bursts;
         *left -= last;
         if (!last)

@@ -16,14 +16,6 @@
 
 enum { TAG_EXCHANGE = 12, TAG_LATE = 14, LOOKS = 1000 };
 
-static void compute(double us)
-{
-    double end_us = perf_now_us() + us;
-
-    while (perf_now_us() < end_us)
-        ;
-}
-
 static int exchange(struct perf_pair *p, size_t len, double work_us, bool last)
 {
     struct vbn_op *in = &p->ops[0], *out = &p->ops[1];
@@ -31,14 +23,13 @@ static int exchange(struct perf_pair *p, size_t len, double work_us, bool last)
 
     if (received >= 0)
         sent = perf_send(p, p->out, len, TAG_EXCHANGE | (last ? PERF_LAST : 0), out);
-    if (work_us > 0)
-        compute(work_us);
+    perf_compute(work_us);
     sent = perf_finish(p, sent, out);
     return sent == VBN_OK ? perf_finish(p, received, in) : sent;
 }
 
-/* *US gets the time of one that has WORK_US to compute. LAST: the partner is told by one more. */
-static int time_exchanges(struct perf_pair *p, size_t len, double work_us, bool last, double *us)
+/* *US gets the time of one that has WORK_US to compute. */
+static int time_exchanges(struct perf_pair *p, size_t len, double work_us, double *us)
 {
     struct perf_span span = perf_span_begin(p->opts);
     double before, now = perf_now_us(), p99;
@@ -54,8 +45,6 @@ static int time_exchanges(struct perf_pair *p, size_t len, double work_us, bool 
     }
     if (status == VBN_OK)
         perf_summary(p->samples, count, us, &p99);
-    if (status == VBN_OK && last)
-        status = exchange(p, len, 0, true);
     return status;
 }
 
@@ -76,9 +65,11 @@ int perf_overlap(struct perf_pair *p, size_t len, struct perf_figures *figures)
 
     if (!p->measures)
         return answer_exchanges(p, len);
-    status = time_exchanges(p, len, 0, false, &alone_us);
+    status = time_exchanges(p, len, 0, &alone_us);
     if (status == VBN_OK)
-        status = time_exchanges(p, len, alone_us, true, &both_us);
+        status = time_exchanges(p, len, alone_us, &both_us);
+    if (status == VBN_OK)
+        status = exchange(p, len, 0, true);
     if (status != VBN_OK)
         return status;
     hidden = (2 * alone_us - both_us) / alone_us;
@@ -89,14 +80,6 @@ int perf_overlap(struct perf_pair *p, size_t len, struct perf_figures *figures)
 
 /* --- idle ---------------------------------------------------------------------------------------
  */
-
-static double processor_us(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-    return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
-}
 
 static int speak_late(struct perf_pair *p)
 {
@@ -125,9 +108,9 @@ int perf_idle(struct perf_pair *p, struct perf_figures *figures)
     if (!p->measures)
         return speak_late(p);
     start_us = perf_now_us();
-    busy_us = processor_us();
+    busy_us = perf_processor_us();
     status = perf_hear(p, TAG_LATE);
-    figures->percent = 100 * (processor_us() - busy_us) / (perf_now_us() - start_us);
+    figures->percent = 100 * (perf_processor_us() - busy_us) / (perf_now_us() - start_us);
     figures->us = look_us(p);
     return status;
 }

@@ -127,6 +127,8 @@ struct perf_span {
 };
 
 double perf_now_us(void);
+double perf_processor_us(void); /* of this process */
+void perf_compute(double us);   /* and looks at nothing */
 struct perf_span perf_span_begin(const struct perf_options *opts);
 
 #define PERF_SAMPLES_MAX (1u << 20)
