@@ -215,7 +215,7 @@ enum sim_answer sim_respond(struct sim_qp *qp, const struct sim_qp *requester, s
     }
     const char *fault = remote_access(wqe) ? remote_fault(qp, wqe) : NULL;
     if (fault) {
-        if (requester)
+        if (requester && !qp->node->garble_ppm) /* else it may have asked for it */
             report_remote(qp, wqe, fault);
         return refuse(qp, wqe, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR, status);
     }

@@ -210,6 +210,17 @@ static void region_without_the_right(void **state)
     assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
+/* Refused, but who garbles what he says has asked for it. */
+static void no_misuse_of_who_garbles(void **state)
+{
+    (void)state;
+    fabric_node_garble(b.node, 1);
+    write_with(b.mr->lkey, (uintptr_t)b.memory, 8);
+    rig_poll_status(&a, IBV_WC_REM_ACCESS_ERR, 1);
+    assert_int_equal(fabric_violations(), 0);
+    expect_access_event();
+}
+
 static void source_of_a_read_deregistered_too_early(void **state)
 {
     (void)state;
@@ -526,6 +537,7 @@ int main(void)
         WITH_PAIR(lkey_used_as_rkey),
         WITH_PAIR(remote_key_after_deregistration),
         WITH_PAIR(region_without_the_right),
+        WITH_PAIR(no_misuse_of_who_garbles),
         WITH_PAIR(source_of_a_read_deregistered_too_early),
         WITH_PAIR(id_without_a_device),
         WITH_PAIR(operation_the_qp_forbids),
