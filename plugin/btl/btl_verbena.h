@@ -167,15 +167,14 @@ extern btl_verbena_component_t mca_btl_verbena_component;
 
 /* What a peer must know of this process. The address blob is the transport's own. */
 #define BTL_VERBENA_MODEX_MAGIC   0x76626e31u
-#define BTL_VERBENA_MODEX_VERSION 4
+#define BTL_VERBENA_MODEX_VERSION 5
 
 typedef struct btl_verbena_modex {
     uint32_t magic;
     uint16_t version;
     uint16_t address_len;
     uint32_t max_message; /* longest message this process sends and takes */
-    uint16_t handle_len;  /* bytes of a registration handle */
-    uint16_t threads;     /* 1: MPI_THREAD_MULTIPLE, with which coll/verbena serves nobody */
+    uint32_t handle_len;  /* bytes of a registration handle */
     uint32_t neighbors;   /* other processes of the job on its host */
     uint32_t processors;  /* of its host */
     uint64_t memory;      /* alike in those who reach one another through memory; 0: in none */

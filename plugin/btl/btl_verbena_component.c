@@ -231,14 +231,13 @@ static uint64_t memory_id(void)
     return carried ? vbn_hash(host, host ? strlen(host) : 0) : 0;
 }
 
-static int modex_publish(const btl_verbena_module_t *module, bool threads)
+static int modex_publish(const btl_verbena_module_t *module)
 {
     btl_verbena_modex_t modex = {
         .magic = htonl(BTL_VERBENA_MODEX_MAGIC),
         .version = htons(BTL_VERBENA_MODEX_VERSION),
         .max_message = htonl((uint32_t)module->attr.max_am_len),
-        .handle_len = htons((uint16_t)module->super.btl_registration_handle_size),
-        .threads = htons(threads),
+        .handle_len = htonl((uint32_t)module->super.btl_registration_handle_size),
         .neighbors = htonl((uint32_t)opal_process_info.num_local_peers),
         .processors = htonl((uint32_t)sysconf(_SC_NPROCESSORS_ONLN)),
         .memory = htobe64(memory_id()),
@@ -295,7 +294,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     if (!modules || !module || device_open(module, mpi_threads, &error) != VBN_OK)
         goto err_decline;
     if (btl_verbena_rcache_create(module) != OPAL_SUCCESS ||
-        modex_publish(module, mpi_threads) != OPAL_SUCCESS) {
+        modex_publish(module) != OPAL_SUCCESS) {
         error.status = VBN_ERR_DEVICE;
         snprintf(error.text, sizeof(error.text),
                  "Open MPI gave it no registration cache (component rcache/grdma), or did not "

@@ -199,7 +199,7 @@ static bool modex_take(const btl_verbena_module_t *module, const void *data, siz
         return false;
     }
     if (size != head + ntohs(modex->address_len) ||
-        ntohs(modex->handle_len) != module->super.btl_registration_handle_size) {
+        ntohl(modex->handle_len) != module->super.btl_registration_handle_size) {
         snprintf(reason, reason_len, "what it published (%zu bytes) is malformed.", size);
         return false;
     }

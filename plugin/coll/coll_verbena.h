@@ -15,6 +15,10 @@
  * All ranks must decide alike whether a call is ours. They do, for it depends only on what MPI
  * wants to be the same everywhere: the communicator, and for reductions the type and the operation.
  * Data that do not lie in one piece are packed, for another rank's may.
+ *
+ * Threads. MPI has the collectives of a communicator called by one thread at a time; but those that
+ * are under way are completed by any, so a module's lock is held where its team is called. The
+ * component's, with which a module's may be taken, guards what is under way.
  */
 #ifndef COLL_VERBENA_H
 #define COLL_VERBENA_H
@@ -28,6 +32,7 @@
 #include "ompi/mca/coll/coll.h"
 #include "ompi/request/request.h"
 #include "opal/mca/btl/btl.h"
+#include "opal/threads/mutex.h"
 
 #include "verbena_coll.h"
 
@@ -41,6 +46,7 @@ typedef struct coll_verbena_component {
     bool node_aware;
     bool check;
     char *rules, *rules_file;
+    opal_mutex_t lock;   /* guards the two below */
     opal_list_t pending; /* coll_verbena_request_t under way */
     bool progressing;    /* our function is among opal_progress()'s */
 } coll_verbena_component_t;
@@ -76,6 +82,7 @@ typedef struct coll_verbena_module {
     const struct vbn_transport *transport;
     mca_btl_base_module_t *btl;
     vbn_port_t *port;
+    opal_mutex_t lock;           /* guards the team */
     vbn_team_t *team;            /* NULL: not made yet */
     uint32_t processors;         /* that the members have together; no more than members */
     size_t *counts;              /* 4 × ranks: counts and displacements of one call, in bytes */

@@ -55,6 +55,30 @@ static int over(coll_verbena_call_t *call, const char *text, int status)
     return mpi_status(status);
 }
 
+static int start(coll_verbena_module_t *module, const struct vbn_coll_args *args,
+                 vbn_coll_req_t **req, struct vbn_error *err)
+{
+    int rc;
+
+    OPAL_THREAD_LOCK(&module->lock);
+    rc = vbn_coll_istart(module->team, args, req, err);
+    OPAL_THREAD_UNLOCK(&module->lock);
+    return rc;
+}
+
+/* ERR: of a request that has failed. */
+static int test(coll_verbena_module_t *module, vbn_coll_req_t *req, struct vbn_error *err)
+{
+    int rc;
+
+    OPAL_THREAD_LOCK(&module->lock);
+    rc = vbn_coll_test(req);
+    if (rc != VBN_OK && rc != VBN_PENDING)
+        snprintf(err->text, sizeof(err->text), "%s", vbn_team_error(module->team));
+    OPAL_THREAD_UNLOCK(&module->lock);
+    return rc;
+}
+
 /* After IDLE polls of REQ's that found nothing. */
 static void wait_a_moment(vbn_coll_req_t *req, unsigned idle)
 {
@@ -72,26 +96,25 @@ static void lend(coll_verbena_module_t *module, coll_verbena_call_t *call)
 int coll_verbena_run(coll_verbena_module_t *module, ompi_communicator_t *comm,
                      coll_verbena_call_t *call)
 {
-    vbn_team_t *team = coll_verbena_team(module, comm);
     struct vbn_error err;
     vbn_coll_req_t *req;
     unsigned idle = 0;
     int rc;
 
-    if (!team)
+    if (!coll_verbena_team(module, comm))
         return over(call, "", VBN_ERR_DEVICE);
     lend(module, call);
     err.text[0] = '\0';
-    rc = vbn_coll_istart(team, &call->args, &req, &err);
+    rc = start(module, &call->args, &req, &err);
     if (rc)
         return over(call, err.text, rc);
-    while ((rc = vbn_coll_test(req)) == VBN_PENDING) {
+    while ((rc = test(module, req, &err)) == VBN_PENDING) {
         if (module->transport->progress(module->port) > 0)
             idle = 0;
         else
             wait_a_moment(req, ++idle);
     }
-    return over(call, vbn_team_error(team), rc);
+    return over(call, err.text, rc);
 }
 
 /* --- requests
@@ -112,32 +135,57 @@ static int request_cancel(ompi_request_t *request, int complete)
     return MPI_ERR_REQUEST; /* collectives cannot be cancelled (MPI 3.1, 5.12) */
 }
 
-static void request_over(coll_verbena_request_t *request, int status)
+/* True when it is over, and its status is there. */
+static bool advance(coll_verbena_request_t *request)
 {
-    opal_list_remove_item(&mca_coll_verbena_component.pending, &request->super.super.super.super);
-    request->super.super.req_status.MPI_ERROR =
-        over(&request->call, vbn_team_error(request->module->team), status);
-    ompi_request_complete(&request->super.super, true);
+    coll_verbena_module_t *module = request->module;
+    struct vbn_error err = {.text = ""};
+    int rc;
+
+    module->transport->progress(module->port);
+    rc = test(module, request->req, &err);
+    if (rc == VBN_PENDING)
+        return false;
+    request->super.super.req_status.MPI_ERROR = over(&request->call, err.text, rc);
+    return true;
 }
 
+/* Requests are completed without the lock: who hears of it may start others. */
 static int progress(void)
 {
+    coll_verbena_component_t *component = &mca_coll_verbena_component;
     coll_verbena_request_t *request, *next;
+    opal_list_t done;
     int n = 0;
 
-    OPAL_LIST_FOREACH_SAFE(request, next, &mca_coll_verbena_component.pending,
-                           coll_verbena_request_t)
+    if (OPAL_THREAD_TRYLOCK(&component->lock))
+        return 0; /* another thread is at it */
+    OBJ_CONSTRUCT(&done, opal_list_t);
+    OPAL_LIST_FOREACH_SAFE(request, next, &component->pending, coll_verbena_request_t)
     {
-        int rc;
-
-        request->module->transport->progress(request->module->port);
-        rc = vbn_coll_test(request->req);
-        if (rc != VBN_PENDING) {
-            request_over(request, rc);
-            n++;
+        if (advance(request)) {
+            opal_list_remove_item(&component->pending, &request->super.super.super.super);
+            opal_list_append(&done, &request->super.super.super.super);
         }
     }
+    OPAL_THREAD_UNLOCK(&component->lock);
+    for (; (request = (coll_verbena_request_t *)opal_list_remove_first(&done)); n++)
+        ompi_request_complete(&request->super.super, true);
+    OBJ_DESTRUCT(&done);
     return n;
+}
+
+/* From now on opal_progress() carries REQUEST on. */
+static void hand_over(coll_verbena_request_t *request)
+{
+    coll_verbena_component_t *component = &mca_coll_verbena_component;
+
+    OPAL_THREAD_LOCK(&component->lock);
+    opal_list_append(&component->pending, &request->super.super.super.super);
+    if (!component->progressing)
+        opal_progress_register(progress);
+    component->progressing = true;
+    OPAL_THREAD_UNLOCK(&component->lock);
 }
 
 static coll_verbena_request_t *request_new(coll_verbena_module_t *module, ompi_communicator_t *comm,
@@ -170,15 +218,15 @@ static coll_verbena_request_t *request_new(coll_verbena_module_t *module, ompi_c
 int coll_verbena_start(coll_verbena_module_t *module, ompi_communicator_t *comm,
                        coll_verbena_call_t *call, ompi_request_t **out)
 {
-    vbn_team_t *team = coll_verbena_team(module, comm);
-    coll_verbena_request_t *request = team ? request_new(module, comm, call) : NULL;
+    coll_verbena_request_t *request =
+        coll_verbena_team(module, comm) ? request_new(module, comm, call) : NULL;
     struct vbn_error err = {.text = ""};
     int rc = request ? VBN_OK : VBN_ERR_NO_MEMORY;
 
     if (request) {
         lend(module, &request->call);
         call = &request->call;
-        rc = vbn_coll_istart(team, &call->args, &request->req, &err);
+        rc = start(module, &call->args, &request->req, &err);
     }
     if (rc) {
         rc = over(call, err.text, rc);
@@ -186,10 +234,7 @@ int coll_verbena_start(coll_verbena_module_t *module, ompi_communicator_t *comm,
             OBJ_RELEASE(request);
         return rc;
     }
-    opal_list_append(&mca_coll_verbena_component.pending, &request->super.super.super.super);
-    if (!mca_coll_verbena_component.progressing)
-        opal_progress_register(progress);
-    mca_coll_verbena_component.progressing = true;
     *out = &request->super.super;
+    hand_over(request);
     return OMPI_SUCCESS;
 }

@@ -26,8 +26,8 @@ static int component_close(void);
 static int init_query(bool progress_threads, bool mpi_threads)
 {
     (void)progress_threads;
-    /* A communicator's collectives would be carried on by whichever thread comes first. */
-    return mpi_threads ? OMPI_ERR_NOT_AVAILABLE : OMPI_SUCCESS;
+    (void)mpi_threads;
+    return OMPI_SUCCESS;
 }
 
 OMPI_DECLSPEC coll_verbena_component_t mca_coll_verbena_component = {
@@ -89,6 +89,7 @@ static int component_open(void)
 {
     if (!btl_verbena_host_fits())
         return OMPI_ERR_NOT_AVAILABLE;
+    OBJ_CONSTRUCT(&mca_coll_verbena_component.lock, opal_mutex_t);
     OBJ_CONSTRUCT(&mca_coll_verbena_component.pending, opal_list_t);
     coll_verbena_types_init();
     return OMPI_SUCCESS;

@@ -58,8 +58,7 @@ static double share_of(const btl_verbena_modex_t *modex)
     return processors < ranks ? processors / ranks : 1.0;
 }
 
-/* Whose memory each member shares, and the processors that all have. False: a member has no BTL, or
- * several threads: its job is another one, or another program of this one. */
+/* Whose memory each member shares, and the processors that all have. False: a member has no BTL. */
 static bool members_learn(ompi_communicator_t *comm, mca_btl_base_selected_module_t *btl,
                           uint64_t *memories, uint32_t *processors)
 {
@@ -67,7 +66,7 @@ static bool members_learn(ompi_communicator_t *comm, mca_btl_base_selected_modul
     double sum = 0;
 
     for (int i = 0; i < ompi_comm_size(comm); i++) {
-        if (!member_modex(btl, ompi_comm_peer_lookup(comm, i), &modex) || modex.threads)
+        if (!member_modex(btl, ompi_comm_peer_lookup(comm, i), &modex))
             return false;
         memories[i] = modex.memory;
         sum += share_of(&modex);
@@ -174,6 +173,7 @@ vbn_team_t *coll_verbena_team(coll_verbena_module_t *module, ompi_communicator_t
 static void module_construct(coll_verbena_module_t *module)
 {
     memset((char *)module + sizeof(module->super), 0, sizeof(*module) - sizeof(module->super));
+    OBJ_CONSTRUCT(&module->lock, opal_mutex_t);
 }
 
 static void module_destruct(coll_verbena_module_t *module)
@@ -184,6 +184,7 @@ static void module_destruct(coll_verbena_module_t *module)
         module->transport->close(module->port);
     free(module->counts);
     coll_verbena_split_free(module->split);
+    OBJ_DESTRUCT(&module->lock);
 }
 
 OBJ_CLASS_INSTANCE(coll_verbena_module_t, mca_coll_base_module_t, module_construct,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Several threads of every rank at once, where MPI allows it (mpi_suite --threads): each with a
- * communicator of its own for messages and collectives, and all of them on one, told apart by tags,
- * where messages are also received by matched probes. One after the other where it does not.
+ * communicator of its own for messages and collectives, some of which yet another thread waits for,
+ * and all of them on one, told apart by tags, where messages are also received by matched probes.
+ * One after the other where it does not.
  */
 #include "common.h"
 #include "programs.h"
@@ -15,6 +16,7 @@ enum { THREADS = 4, ROUNDS = 6, MESSAGES_MOST = 8, MESSAGES_TOTAL = 24, TAG_SHAR
 struct worker {
     const struct job *job;
     int index;
+    bool threads; /* this is one of several */
     MPI_Comm own, shared;
     pthread_t thread;
 };
@@ -83,15 +85,47 @@ static void pass_on(const struct worker *worker, int round)
     transfer_end(&out);
 }
 
+/* From a few bytes to what is registered, and cut in parts. */
+static void gather_all(const struct worker *worker, int round)
+{
+    const struct job *job = worker->job;
+    size_t each = (size_t)1 << 3 * round, count = each * (size_t)job->size;
+    int *mine = calloc(each, sizeof *mine), *all = calloc(count, sizeof *all);
+    for (size_t i = 0; i < each; i++)
+        mine[i] = job->rank * THREADS + worker->index + (int)i;
+    MPI_Allgather(mine, (int)each, MPI_INT, all, (int)each, MPI_INT, worker->own);
+    for (size_t i = 0; i < count; i++)
+        expect(all[i] == (int)(i / each) * THREADS + worker->index + (int)(i % each),
+               "thread %d, round %d: element %zu is %d", worker->index, round, i, all[i]);
+    free(mine);
+    free(all);
+}
+
+static void *wait_for(void *request)
+{
+    MPI_Wait(request, MPI_STATUS_IGNORE);
+    return NULL;
+}
+
 static void reduce(const struct worker *worker, int round)
 {
     const struct job *job = worker->job;
     int root = (round + worker->index) % job->size, told = job->rank == root ? round * 7 : -1;
     int value = job->rank * 10 + worker->index + round, sum = -1;
-    MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, worker->own);
+    MPI_Request request;
+    pthread_t waiter;
+    MPI_Iallreduce(&value, &sum, 1, MPI_INT, MPI_SUM, worker->own, &request);
+    /* another thread waits for it while this one goes on with the communicator */
+    if (worker->threads)
+        expect(pthread_create(&waiter, NULL, wait_for, &request) == 0, "no thread");
+    MPI_Bcast(&told, 1, MPI_INT, root, worker->own);
+    gather_all(worker, round);
+    if (worker->threads)
+        pthread_join(waiter, NULL);
+    else
+        wait_for(&request);
     expect(sum == job->size * (job->size - 1) * 5 + job->size * (worker->index + round),
            "thread %d, round %d: the sum is %d", worker->index, round, sum);
-    MPI_Bcast(&told, 1, MPI_INT, root, worker->own);
     expect(told == round * 7, "thread %d, round %d: rank %d told %d", worker->index, round, root,
            told);
 }
@@ -108,9 +142,9 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void start(struct worker *worker, bool threads)
+static void start(struct worker *worker)
 {
-    if (threads)
+    if (worker->threads)
         expect(pthread_create(&worker->thread, NULL, work, worker) == 0, "no thread");
     else
         work(worker);
@@ -126,11 +160,11 @@ void run_threads(const struct job *job)
     step("%s", threads ? "threads at once" : "one after the other");
     MPI_Comm_dup(MPI_COMM_WORLD, &shared);
     for (int i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){.job = job, .index = i, .shared = shared};
+        workers[i] = (struct worker){.job = job, .index = i, .threads = threads, .shared = shared};
         MPI_Comm_dup(MPI_COMM_WORLD, &workers[i].own);
     }
     for (int i = 0; i < THREADS; i++)
-        start(&workers[i], threads);
+        start(&workers[i]);
     for (int i = 0; i < THREADS; i++) {
         if (threads)
             pthread_join(workers[i].thread, NULL);
