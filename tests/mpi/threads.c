@@ -11,7 +11,14 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { THREADS = 4, ROUNDS = 6, MESSAGES_MOST = 8, MESSAGES_TOTAL = 24, TAG_SHARED = 100 };
+enum {
+    THREADS = 4,
+    ROUNDS = 6,
+    MESSAGES_MOST = 8,
+    MESSAGES_TOTAL = 24,
+    TAG_SHARED = 100,
+    SUMS = 16
+};
 
 struct worker {
     const struct job *job;
@@ -101,33 +108,65 @@ static void gather_all(const struct worker *worker, int round)
     free(all);
 }
 
-static void *wait_for(void *request)
+/* Collectives under way for which another thread waits, on the communicator that WORKER uses. */
+struct sums {
+    const struct worker *worker;
+    int round, values[SUMS], results[SUMS];
+    MPI_Request requests[SUMS];
+    pthread_t waiter;
+};
+
+static void *wait_for_sums(void *arg)
 {
-    MPI_Wait(request, MPI_STATUS_IGNORE);
+    struct sums *sums = arg;
+    const struct worker *worker = sums->worker;
+    int size = worker->job->size, of_ranks = size * (size - 1) * 5;
+    for (int i = SUMS - 1; i >= 0; i--) {
+        MPI_Wait(&sums->requests[i], MPI_STATUS_IGNORE);
+        expect(sums->results[i] == of_ranks + size * (worker->index + sums->round + i),
+               "thread %d, round %d: sum %d is %d", worker->index, sums->round, i,
+               sums->results[i]);
+    }
     return NULL;
 }
 
-static void reduce(const struct worker *worker, int round)
+static void begin_sums(struct sums *sums)
+{
+    const struct worker *worker = sums->worker;
+    for (int i = 0; i < SUMS; i++) {
+        sums->values[i] = worker->job->rank * 10 + worker->index + sums->round + i;
+        MPI_Iallreduce(&sums->values[i], &sums->results[i], 1, MPI_INT, MPI_SUM, worker->own,
+                       &sums->requests[i]);
+    }
+    if (worker->threads)
+        expect(pthread_create(&sums->waiter, NULL, wait_for_sums, sums) == 0, "no thread");
+}
+
+static void end_sums(struct sums *sums)
+{
+    if (sums->worker->threads)
+        pthread_join(sums->waiter, NULL);
+    else
+        wait_for_sums(sums);
+}
+
+static void tell_all(const struct worker *worker, int round)
 {
     const struct job *job = worker->job;
     int root = (round + worker->index) % job->size, told = job->rank == root ? round * 7 : -1;
-    int value = job->rank * 10 + worker->index + round, sum = -1;
-    MPI_Request request;
-    pthread_t waiter;
-    MPI_Iallreduce(&value, &sum, 1, MPI_INT, MPI_SUM, worker->own, &request);
-    /* another thread waits for it while this one goes on with the communicator */
-    if (worker->threads)
-        expect(pthread_create(&waiter, NULL, wait_for, &request) == 0, "no thread");
     MPI_Bcast(&told, 1, MPI_INT, root, worker->own);
-    gather_all(worker, round);
-    if (worker->threads)
-        pthread_join(waiter, NULL);
-    else
-        wait_for(&request);
-    expect(sum == job->size * (job->size - 1) * 5 + job->size * (worker->index + round),
-           "thread %d, round %d: the sum is %d", worker->index, round, sum);
     expect(told == round * 7, "thread %d, round %d: rank %d told %d", worker->index, round, root,
            told);
+}
+
+static void collect(const struct worker *worker, int round)
+{
+    struct sums sums = {.worker = worker, .round = round};
+    begin_sums(&sums);
+    for (int i = 0; i < SUMS; i++)
+        tell_all(worker, round + i);
+    gather_all(worker, round);
+    end_sums(&sums);
 }
 
 static void *work(void *arg)
@@ -136,7 +175,7 @@ static void *work(void *arg)
     for (int round = 0; round < ROUNDS; round++) {
         exchange(worker, round);
         pass_on(worker, round);
-        reduce(worker, round);
+        collect(worker, round);
     }
     MPI_Barrier(worker->own);
     return NULL;
