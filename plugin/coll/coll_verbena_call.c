@@ -139,10 +139,11 @@ static int request_cancel(ompi_request_t *request, int complete)
 static bool advance(coll_verbena_request_t *request)
 {
     coll_verbena_module_t *module = request->module;
-    struct vbn_error err = {.text = ""};
+    struct vbn_error err;
     int rc;
 
     module->transport->progress(module->port);
+    err.text[0] = '\0';
     rc = test(module, request->req, &err);
     if (rc == VBN_PENDING)
         return false;
@@ -158,6 +159,8 @@ static int progress(void)
     opal_list_t done;
     int n = 0;
 
+    if (opal_list_is_empty(&component->pending)) /* mostly; the next call sees what is new */
+        return 0;
     if (OPAL_THREAD_TRYLOCK(&component->lock))
         return 0; /* another thread is at it */
     OBJ_CONSTRUCT(&done, opal_list_t);
