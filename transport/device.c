@@ -244,9 +244,12 @@ static uint64_t rate_of(const struct ibv_port_attr *port)
     return mbps * width;
 }
 
-/* Soft-RoCE's reads may complete without their data (doc/behaviours.md, k). It has no vendor, which
- * tells it apart; its devices may have any name. */
-#define VENDOR_SOFT_ROCE 0xffffffu
+/*
+ * What tells the kernel's own devices apart, which may have any name. Soft-RoCE's has no vendor;
+ * its reads may complete without their data (doc/behaviours.md, k). Soft-iWARP's is "bmt" in ASCII.
+ */
+#define VENDOR_SOFT_ROCE  0xffffffu
+#define VENDOR_SOFT_IWARP 0x626d74u
 
 static int query(vbn_context_t *ctx, struct vbn_error *err)
 {
@@ -260,6 +263,7 @@ static int query(vbn_context_t *ctx, struct vbn_error *err)
     dev->iwarp = dev->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
     dev->has_srq = attr.max_srq > 0 && attr.max_srq_wr > 0;
     dev->has_atomics = attr.atomic_cap != IBV_ATOMIC_NONE;
+    dev->software = attr.vendor_id == VENDOR_SOFT_ROCE || attr.vendor_id == VENDOR_SOFT_IWARP;
     dev->sound_reads = attr.vendor_id != VENDOR_SOFT_ROCE || ctx->opts.trust_reads;
     dev->max_cqe = (uint32_t)attr.max_cqe;
     dev->max_srq_wr = (uint32_t)attr.max_srq_wr;

@@ -28,6 +28,7 @@
 
 #include <stdatomic.h>
 #include <stddef.h>
+#include <unistd.h>
 
 /* A table that cannot grow is an error like any other, not the end of the process. */
 #define HASH_NONFATAL_OOM 1
@@ -42,17 +43,21 @@ typedef struct btl_verbena_component {
     struct vbn_error bad_parameter; /* the first value that was refused; status 0: none */
     bool show_counters;
     size_t idle_wait_ms;          /* longest sleep of a rank that waits; 0: it polls */
+    bool idle_wait_given;         /* by the user */
     size_t registrations_max;     /* that are kept for reuse */
     btl_verbena_module_t *module; /* NULL before init and after finalize */
 } btl_verbena_component_t;
 
 /* What a rank that may sleep knows of its waiting. */
 typedef struct btl_verbena_idle {
-    opal_mutex_t lock;
-    uint32_t calls;    /* of progress in a row that found nothing, as far as they matter */
-    uint64_t since_ns; /* since when there is nothing but waiting; 0: unknown */
-    uint64_t cpu_ns;   /* processor time of the thread at its last call */
-    size_t slice_ms;   /* the next sleep */
+    atomic_size_t most_ms; /* the longest sleep; 0: it polls */
+    bool unasked;          /* it sleeps although the user has not said so */
+    uint64_t spin_ns;      /* how long it polls before; each rank of a processor has its turn */
+    opal_mutex_t lock;     /* guards what follows */
+    uint32_t calls;        /* of progress in a row that found nothing, as far as they matter */
+    uint64_t since_ns;     /* since when there is nothing but waiting; 0: unknown */
+    uint64_t cpu_ns;       /* processor time of the thread at its last call */
+    size_t slice_ms;       /* the next sleep */
 } btl_verbena_idle_t;
 
 /* One opened device. */
@@ -188,6 +193,18 @@ void btl_verbena_say(const char *topic, ...);
 /* True when the user asked for this component by name, as in `--mca btl verbena,self`. */
 bool btl_verbena_named(void);
 
+/* Other processes of the job on this host. */
+static inline uint32_t btl_verbena_neighbors(void)
+{
+    return (uint32_t)opal_process_info.num_local_peers;
+}
+
+/* Of this host. */
+static inline uint32_t btl_verbena_processors(void)
+{
+    return (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 /* --- module --------------------------------------------------------------------------------- */
 
 /* Gives a module without a device, with all functions in place, or NULL. */
@@ -206,15 +223,25 @@ void btl_verbena_endpoint_error(void *arg, vbn_endpoint_t *peer, int status, con
 /* Makes WORK wait, behind what waits already for its endpoint. */
 void btl_verbena_work_add(btl_verbena_work_t *work);
 
-/* After a progress that found DONE things to do: sleeps a little where the rank has been waiting
- * for long enough. Returns what there was to do then. */
-int btl_verbena_idle(btl_verbena_module_t *module, int done);
-
 /* Tries what waits once more. Returns how much of it has gone on. */
 int btl_verbena_work_resume(btl_verbena_module_t *module);
 
 /* What Open MPI calls a vbn_status. */
 int btl_verbena_opal_status(int status);
+
+/* --- idle ----------------------------------------------------------------------------------- */
+
+/* Decides whether ranks that wait sleep. MODULE's device is open. */
+void btl_verbena_idle_init(btl_verbena_module_t *module);
+
+/* All BTLs that the host has chosen are there, and PROCS are reached by MODULE or (ENDPOINTS has
+ * NULL) not: who sleeps unasked does so only where nobody else carries messages. */
+void btl_verbena_idle_peers(btl_verbena_module_t *module, size_t count, opal_proc_t **procs,
+                            btl_verbena_endpoint_t **endpoints);
+
+/* After a progress that found DONE things to do: sleeps a little where the rank has been waiting
+ * for long enough. Returns what there was to do then. */
+int btl_verbena_idle(btl_verbena_module_t *module, int done);
 
 /* --- frag ----------------------------------------------------------------------------------- */
 

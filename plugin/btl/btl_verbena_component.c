@@ -205,6 +205,7 @@ static int device_open(btl_verbena_module_t *module, bool threads, struct vbn_er
     module->attr.size = sizeof(module->attr);
     vbn_query(module->context, &module->attr);
     btl_verbena_params_fit(btl, &module->attr);
+    btl_verbena_idle_init(module);
     for (unsigned tag = 0; tag < MCA_BTL_TAG_MAX; tag++)
         vbn_am_handler(module->context, (uint8_t)tag, btl_verbena_receive, module);
     btl_verbena_served_init(module);
@@ -238,8 +239,8 @@ static int modex_publish(const btl_verbena_module_t *module)
         .version = htons(BTL_VERBENA_MODEX_VERSION),
         .max_message = htonl((uint32_t)module->attr.max_am_len),
         .handle_len = htonl((uint32_t)module->super.btl_registration_handle_size),
-        .neighbors = htonl((uint32_t)opal_process_info.num_local_peers),
-        .processors = htonl((uint32_t)sysconf(_SC_NPROCESSORS_ONLN)),
+        .neighbors = htonl(btl_verbena_neighbors()),
+        .processors = htonl(btl_verbena_processors()),
         .memory = htobe64(memory_id()),
     };
     size_t address_len = sizeof(modex.address);
@@ -321,7 +322,7 @@ static int component_progress(void)
 
     if (OPAL_UNLIKELY(opal_list_get_size(&module->busy) > 0))
         done += btl_verbena_work_resume(module);
-    if (OPAL_UNLIKELY(mca_btl_verbena_component.idle_wait_ms > 0))
+    if (OPAL_UNLIKELY(atomic_load_explicit(&module->idle.most_ms, memory_order_relaxed) > 0))
         done += btl_verbena_idle(module, done);
     return done;
 }

@@ -6,17 +6,62 @@
  * what comes by other components (shared memory, the runtime) waits no longer than about as long as
  * it has been quiet.
  *
+ * Unasked. A device that is software works on the processors that its ranks poll on. Where these
+ * share processors, polling takes from the device, and from the ranks that are awaited, more than
+ * waking up costs: there they sleep, a millisecond at a time, unless the user has said how long.
+ * But only where all that they wait for comes by this component.
+ *
  * Who computes and looks in now and then (MPI_Test) must not be put to sleep: only calls that
  * follow each other closely count, in the processor time of their thread, so that to yield the
  * processor in between is no work. Of several threads one sleeps, the others go on polling.
  */
 #include "btl_verbena.h"
 
+#include <string.h>
 #include <time.h>
 
-#define CALLS_LEAST    64u     /* without anything to do, before the clocks are read */
-#define WORK_NS        100000u /* processor time between two calls that is work */
+#define CALLS_LEAST    64u    /* without anything to do, before the clocks are read */
+#define WORK_NS        20000u /* processor time between two calls that is work */
 #define SLICE_MS_FIRST 1u
+#define UNASKED_MS     1u
+
+void btl_verbena_idle_init(btl_verbena_module_t *module)
+{
+    const btl_verbena_component_t *component = &mca_btl_verbena_component;
+    btl_verbena_idle_t *idle = &module->idle;
+    uint32_t sharing = 1 + btl_verbena_neighbors() / btl_verbena_processors();
+
+    idle->spin_ns = component->options.wait_spin_us * 1000u * sharing;
+    idle->unasked = !component->idle_wait_given && module->attr.software && sharing > 1;
+    atomic_store(&idle->most_ms, idle->unasked ? UNASKED_MS : component->idle_wait_ms);
+}
+
+/* Whether another BTL goes before ours, or beside it. */
+static bool has_rival(const btl_verbena_module_t *module)
+{
+    mca_btl_base_selected_module_t *other;
+
+    OPAL_LIST_FOREACH(other, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
+    {
+        const char *name = other->btl_component->btl_version.mca_component_name;
+
+        if (other->btl_module != &module->super && strcmp(name, "self") != 0 &&
+            other->btl_module->btl_exclusivity >= module->super.btl_exclusivity)
+            return true;
+    }
+    return false;
+}
+
+void btl_verbena_idle_peers(btl_verbena_module_t *module, size_t count, opal_proc_t **procs,
+                            btl_verbena_endpoint_t **endpoints)
+{
+    bool alone = !has_rival(module);
+
+    for (size_t i = 0; i < count; i++)
+        alone = alone && (endpoints[i] || procs[i] == opal_proc_local_get());
+    if (module->idle.unasked && !alone)
+        atomic_store(&module->idle.most_ms, 0);
+}
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -29,7 +74,7 @@ static uint64_t clock_ns(clockid_t clock)
 /* Sleeps if the caller has done nothing but wait for long enough. Returns what there was to do. */
 static int rest(btl_verbena_module_t *module, btl_verbena_idle_t *idle)
 {
-    const btl_verbena_component_t *component = &mca_btl_verbena_component;
+    size_t most_ms = atomic_load(&idle->most_ms);
     uint64_t now = clock_ns(CLOCK_MONOTONIC), cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     int done = 0;
 
@@ -37,11 +82,11 @@ static int rest(btl_verbena_module_t *module, btl_verbena_idle_t *idle)
         idle->since_ns = now;
         idle->slice_ms = SLICE_MS_FIRST;
     }
-    if (now - idle->since_ns >= component->options.wait_spin_us * 1000u) {
+    if (most_ms && now - idle->since_ns >= idle->spin_ns) {
         done = vbn_wait(module->context, (int)idle->slice_ms);
         idle->slice_ms *= 2;
-        if (idle->slice_ms > component->idle_wait_ms)
-            idle->slice_ms = component->idle_wait_ms;
+        if (idle->slice_ms > most_ms)
+            idle->slice_ms = most_ms;
         cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     }
     idle->cpu_ns = cpu;

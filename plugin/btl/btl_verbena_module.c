@@ -355,6 +355,7 @@ static int add_procs(mca_btl_base_module_t *btl, size_t count, opal_proc_t **pro
         if (endpoints[i] && reachable)
             opal_bitmap_set_bit(reachable, (int)i);
     }
+    btl_verbena_idle_peers(module, count, procs, endpoints);
     return OPAL_SUCCESS;
 }
 

@@ -215,7 +215,7 @@ static const char *text_of(int index, const char *env_name, size_t value, char *
 static int register_limit(btl_verbena_component_t *component, const struct vbn_param *param,
                           size_t *storage)
 {
-    char help[256];
+    char help[512];
 
     snprintf(help, sizeof(help), "%s. Valid values: %" PRIu64 " to %" PRIu64 " %s", param->help,
              param->min, param->max, param->unit);
@@ -260,12 +260,18 @@ static void register_host(btl_verbena_component_t *component)
     component->options.eager_limit = btl->btl_max_send_size;
 }
 
-/* A number of the component's own. */
-static void register_own_number(btl_verbena_component_t *component, const struct vbn_param *param,
+/* A number of the component's own. Returns whether the user has given it. */
+static bool register_own_number(btl_verbena_component_t *component, const struct vbn_param *param,
                                 size_t *storage)
 {
+    mca_base_var_source_t source = MCA_BASE_VAR_SOURCE_DEFAULT;
+    int index;
+
     *storage = (size_t)param->def;
-    read_limit(component, param, register_limit(component, param, storage), storage);
+    index = register_limit(component, param, storage);
+    read_limit(component, param, index, storage);
+    mca_base_var_get_value(index, NULL, &source, NULL);
+    return source != MCA_BASE_VAR_SOURCE_DEFAULT;
 }
 
 static void register_own(btl_verbena_component_t *component)
@@ -277,7 +283,9 @@ static void register_own(btl_verbena_component_t *component)
         .unit = "ms",
         .help =
             "A rank that waits sleeps, up to so long at a time, instead of polling; what comes by "
-            "other BTLs may wait as long. 0: it polls",
+            "other BTLs may wait as long. 0: it polls. Where it is not given: 1 where ranks share "
+            "the processors of a host whose device is software, and no other BTL is in use; "
+            "else 0",
     };
     static const struct vbn_param registrations = {
         .name = "registrations",
@@ -290,7 +298,8 @@ static void register_own(btl_verbena_component_t *component)
                 "for each new one",
     };
 
-    register_own_number(component, &idle_wait, &component->idle_wait_ms);
+    component->idle_wait_given =
+        register_own_number(component, &idle_wait, &component->idle_wait_ms);
     register_own_number(component, &registrations, &component->registrations_max);
 }
 

@@ -339,6 +339,28 @@ static void signalling_rate(void **state)
     }
 }
 
+/* Soft-RoCE's vendor and soft-iWARP's; nobody reads from the former. */
+static void devices_that_are_software(void **state)
+{
+    static const struct {
+        uint32_t vendor;
+        bool software, sound_reads;
+    } cases[] = {{0xffffff, true, false}, {0x626d74, true, true}, {0x2c9, false, true}};
+    struct fake_device *d = device("fake0", "eth0", "10.0.0.1");
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct vbn_attr attr = {.size = sizeof(attr)};
+
+        d->attr.vendor_id = cases[i].vendor;
+        opens("fake0", 1);
+        vbn_query(ctx, &attr);
+        assert_int_equal(attr.software, cases[i].software);
+        assert_int_equal(attr.sound_reads, cases[i].sound_reads);
+        lone_close(ctx);
+    }
+}
+
 static void transport_type(void **state)
 {
     struct fake_device *d = device("fake0", "eth0", "10.0.0.1");
@@ -375,6 +397,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(within_the_device_s_limits, setup, lone_teardown),
         cmocka_unit_test_setup_teardown(shared_receive_queue_or_not, setup, lone_teardown),
         cmocka_unit_test_setup_teardown(signalling_rate, setup, lone_teardown),
+        cmocka_unit_test_setup_teardown(devices_that_are_software, setup, lone_teardown),
         cmocka_unit_test_setup_teardown(transport_type, setup, lone_teardown),
     };
 
