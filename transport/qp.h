@@ -63,6 +63,12 @@ static inline bool vbn_qp_has_room(const struct vbn_qp *q)
     return q->head - q->tail < q->depth;
 }
 
+/* Requests that it takes now. */
+static inline uint32_t vbn_qp_room(const struct vbn_qp *q)
+{
+    return vbn_qp_has_room(q) ? q->depth - (q->head - q->tail) : 0;
+}
+
 static inline bool vbn_qp_drained(const struct vbn_qp *q)
 {
     return q->head == q->tail;

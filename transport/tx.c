@@ -262,12 +262,13 @@ bool vbn_msg_waiting(const vbn_msg_t *msg)
     return waiting;
 }
 
-bool vbn_endpoint_ready(vbn_endpoint_t *ep)
+uint32_t vbn_endpoint_ready(vbn_endpoint_t *ep)
 {
-    bool ready;
+    uint32_t ready = 0;
 
     vbn_lock(ep->ctx);
-    ready = vbn_tx_may_send(ep);
+    if (vbn_likely(vbn_tx_may_send(ep)))
+        ready = vbn_min(vbn_qp_room(&ep->conn->q), vbn_flow_credits(&ep->conn->flow) - 1u);
     vbn_unlock(ep->ctx);
     return ready;
 }

@@ -292,8 +292,9 @@ int vbn_endpoint_connect(vbn_endpoint_t *ep);
 /* True while a connection is established. */
 bool vbn_endpoint_connected(vbn_endpoint_t *ep);
 
-/* True when the next message would leave at once: connected, with credits, nothing before it. */
-bool vbn_endpoint_ready(vbn_endpoint_t *ep);
+/* How many messages would leave at once: with credits for them, and room in the send queue; 0 where
+ * it is not connected, or others wait. */
+uint32_t vbn_endpoint_ready(vbn_endpoint_t *ep);
 
 /*
  * Closes in good order: takes no new work, delivers what is queued, tells the peer. Returns at

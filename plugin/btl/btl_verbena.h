@@ -5,6 +5,7 @@
  *     component   parameters, choice of the device, what is published to peers, progress
  *     module      peers, the list of work that waits for room, counters, the end
  *     frag        messages: alloc, prepare_src, send, sendi
+ *     long        messages in parts
  *     rma         put and get
  *     served      what the peer's process does for this one: atomics, and gets on some devices
  *     reg         memory registration through Open MPI's registration cache
@@ -42,8 +43,9 @@ typedef struct btl_verbena_component {
     struct vbn_options options;     /* the transport's parameters, as the user set them */
     struct vbn_error bad_parameter; /* the first value that was refused; status 0: none */
     bool show_counters;
-    size_t idle_wait_ms;          /* longest sleep of a rank that waits; 0: it polls */
-    bool idle_wait_given;         /* by the user */
+    size_t idle_wait_ms;  /* longest sleep of a rank that waits; 0: it polls */
+    bool idle_wait_given; /* by the user, as the next */
+    bool eager_limit_given;
     size_t registrations_max;     /* that are kept for reuse */
     btl_verbena_module_t *module; /* NULL before init and after finalize */
 } btl_verbena_component_t;
@@ -69,12 +71,16 @@ struct btl_verbena_module {
     atomic_int registrations;                 /* in the cache */
     struct btl_verbena_registration *regions; /* of them, those that peers may ask for, by key */
     mca_btl_base_module_error_cb_fn_t error_cb;
-    bool closing;              /* faults no longer matter to anyone */
-    opal_free_list_t frags;    /* btl_verbena_frag_t without a transport message */
-    opal_free_list_t rmas;     /* btl_verbena_rma_t */
-    opal_free_list_t served;   /* btl_verbena_served_t */
-    uint32_t ranks;            /* of the job */
-    atomic_ulong served_count; /* operations done for others */
+    bool closing;                /* faults no longer matter to anyone */
+    opal_free_list_t frags;      /* btl_verbena_frag_t in plain memory, for short messages */
+    opal_free_list_t long_frags; /* the same for messages in parts */
+    opal_free_list_t assemblies; /* btl_verbena_long_t */
+    opal_list_t assembling;      /* of them, those whose last part is to come; progress has them */
+    opal_mutex_t parting;        /* held while the parts of a message are sent */
+    opal_free_list_t rmas;       /* btl_verbena_rma_t */
+    opal_free_list_t served;     /* btl_verbena_served_t */
+    uint32_t ranks;              /* of the job */
+    atomic_ulong served_count;   /* operations done for others */
     opal_mutex_t lock; /* guards `regions`, the two lists below and those of the endpoints */
     struct mca_btl_base_endpoint_t *endpoints; /* all, also those of departed peers */
     opal_list_t busy;                          /* endpoints with work that waits */
@@ -115,7 +121,8 @@ OBJ_CLASS_DECLARATION(btl_verbena_work_t);
 typedef struct btl_verbena_frag {
     mca_btl_base_descriptor_t base;
     mca_btl_base_segment_t segment;
-    vbn_msg_t *msg;          /* NULL: in plain memory, from the module's `frags` */
+    vbn_msg_t *msg;          /* that it lies in, or its last part; NULL: none */
+    opal_free_list_t *home;  /* in plain memory: where that goes back to; else NULL */
     mca_btl_base_tag_t tag;  /* while it waits */
     btl_verbena_work_t work; /* its endpoint is always set */
 } btl_verbena_frag_t;
@@ -123,6 +130,23 @@ OBJ_CLASS_DECLARATION(btl_verbena_frag_t);
 
 /* Longest message that is kept in plain memory rather than refused when there is no room. */
 #define BTL_VERBENA_PLAIN_MAX 512
+
+/* Longest message in parts, with room for ob1's header, and how many it has where these are
+ * shortest. */
+#define BTL_VERBENA_LONG_MAX  (16 * 1024 + 64)
+#define BTL_VERBENA_PARTS_MAX 20
+/* So many may wait for room in plain memory; the host keeps others back. */
+#define BTL_VERBENA_LONG_FRAGS 64
+
+/* What has come of a message in parts. */
+typedef struct btl_verbena_long {
+    opal_free_list_item_t super; /* in the module's `assembling`; room for BTL_VERBENA_LONG_MAX */
+    const vbn_endpoint_t *peer;
+    uint32_t total; /* bytes of the message */
+    mca_btl_base_tag_t tag;
+    size_t len; /* that have come */
+} btl_verbena_long_t;
+OBJ_CLASS_DECLARATION(btl_verbena_long_t);
 
 /* One put or get. */
 typedef struct btl_verbena_rma {
@@ -262,6 +286,36 @@ int btl_verbena_sendi(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoi
 
 /* The transport's callback for every message; ARG is the module. */
 void btl_verbena_receive(void *arg, vbn_endpoint_t *peer, uint8_t id, void *data, size_t len);
+
+/* Says that a message is dropped. */
+void btl_verbena_nobody_takes(mca_btl_base_tag_t tag, size_t len);
+
+/* Packs at most *LEN bytes to TO and sets *LEN to what was packed. False when that failed. */
+bool btl_verbena_pack(opal_convertor_t *convertor, void *to, size_t *len);
+
+/* --- long ----------------------------------------------------------------------------------- */
+
+/* The bytes of a message: those at HEADER, then those of CONVERTOR. */
+struct btl_verbena_source {
+    const void *header;
+    size_t header_len;
+    opal_convertor_t *convertor;
+    size_t payload_len;
+};
+
+/* Makes MODULE, whose device is open, take messages in parts. */
+void btl_verbena_long_init(btl_verbena_module_t *module);
+
+/* How many of the transport's messages, at most, a message of LEN bytes takes. */
+uint32_t btl_verbena_parts(const btl_verbena_module_t *module, size_t len);
+
+/* Sends what FROM has in parts. VBN_ERR_AGAIN: no room, and nothing has happened. With LAST the
+ * caller puts the last part, *LAST, which is NULL after an error. */
+int btl_verbena_long_send(btl_verbena_endpoint_t *endpoint, struct btl_verbena_source *from,
+                          mca_btl_base_tag_t tag, vbn_msg_t **last);
+
+/* Nothing more comes of PEER. */
+void btl_verbena_long_lost(btl_verbena_module_t *module, const vbn_endpoint_t *peer);
 
 /* --- rma ------------------------------------------------------------------------------------ */
 

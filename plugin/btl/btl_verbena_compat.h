@@ -84,15 +84,14 @@ static inline bool btl_verbena_osc_rdma_fits(bool sound_reads)
 }
 
 /*
- * Hands one received message to whoever registered TAG; DATA may be changed in place. False when
- * nobody has.
+ * Hands one received message, COUNT pieces, to whoever registered TAG; they may be changed in
+ * place. False when nobody has.
  */
 static inline bool btl_verbena_deliver(mca_btl_base_module_t *btl, mca_btl_base_tag_t tag,
-                                       void *data, size_t len)
+                                       mca_btl_base_segment_t *segments, size_t count)
 {
     const mca_btl_active_message_callback_t *upper = &mca_btl_base_active_message_trigger[tag];
-    mca_btl_base_segment_t segment = {.seg_addr.pval = data, .seg_len = len};
-    mca_btl_base_descriptor_t descriptor = {.des_segments = &segment, .des_segment_count = 1};
+    mca_btl_base_descriptor_t descriptor = {.des_segments = segments, .des_segment_count = count};
 
     if (!upper->cbfunc)
         return false;

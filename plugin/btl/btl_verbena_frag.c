@@ -48,13 +48,14 @@ OBJ_CLASS_INSTANCE(btl_verbena_frag_t, mca_btl_base_descriptor_t, frag_construct
 
 int btl_verbena_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor)
 {
-    btl_verbena_module_t *module = (btl_verbena_module_t *)btl;
     btl_verbena_frag_t *frag = (btl_verbena_frag_t *)descriptor;
+    opal_free_list_t *home = frag->home; /* where there is none, the frag goes with its message */
 
+    (void)btl;
     if (frag->msg)
         vbn_msg_put(frag->msg);
-    else
-        opal_free_list_return(&module->frags, &frag->base.super);
+    if (home)
+        opal_free_list_return(home, &frag->base.super);
     return OPAL_SUCCESS;
 }
 
@@ -76,10 +77,10 @@ static btl_verbena_frag_t *frag_of_work(btl_verbena_work_t *work)
     return BTL_VERBENA_OWNER(btl_verbena_frag_t, work, work);
 }
 
-/* True when what is given to the transport now needs no progress to leave. */
-static bool leaves_at_once(btl_verbena_endpoint_t *endpoint)
+/* True when COUNT messages that are given to the transport now need no progress to leave. */
+static bool leave_at_once(btl_verbena_endpoint_t *endpoint, uint32_t count)
 {
-    return vbn_endpoint_ready(endpoint->peer);
+    return vbn_endpoint_ready(endpoint->peer) >= count;
 }
 
 /* A message that the transport has: is it on its way? */
@@ -91,22 +92,47 @@ static int given_start(btl_verbena_work_t *work)
     return VBN_OK;
 }
 
-/* A message in plain memory. */
+/* VBN_ERR_AGAIN: not yet; the connection is being made, if there is none. */
+static int may_begin(btl_verbena_endpoint_t *endpoint)
+{
+    int status;
+
+    if (leave_at_once(endpoint, 1))
+        return VBN_OK;
+    status = vbn_endpoint_connect(endpoint->peer);
+    return status == VBN_OK ? VBN_ERR_AGAIN : status;
+}
+
+/* A short message in plain memory. */
 static int plain_start(btl_verbena_work_t *work)
 {
     btl_verbena_frag_t *frag = frag_of_work(work);
     struct iovec piece = {.iov_base = frag->segment.seg_addr.pval,
                           .iov_len = frag->segment.seg_len};
-    int status;
+    int status = may_begin(work->endpoint);
 
-    if (!leaves_at_once(work->endpoint)) {
-        status = vbn_endpoint_connect(work->endpoint->peer);
-        return status == VBN_OK ? VBN_ERR_AGAIN : status;
-    }
+    if (status != VBN_OK)
+        return status;
     status = vbn_am_send(work->endpoint->peer, frag->tag, &piece, 1);
     if (status == VBN_OK)
         frag_complete(frag, OPAL_SUCCESS);
     return status;
+}
+
+/* A long one: where its first part leaves, the others have their place in what waits. */
+static int long_start(btl_verbena_work_t *work)
+{
+    btl_verbena_frag_t *frag = frag_of_work(work);
+    struct btl_verbena_source source = {.header = frag->segment.seg_addr.pval,
+                                        .header_len = frag->segment.seg_len};
+    int status = may_begin(work->endpoint);
+
+    if (status == VBN_OK)
+        status = btl_verbena_long_send(work->endpoint, &source, frag->tag, &frag->msg);
+    if (status != VBN_OK)
+        return status;
+    work->start = given_start;
+    return given_start(work);
 }
 
 static void frag_fail(btl_verbena_work_t *work, int status)
@@ -126,14 +152,15 @@ static int frag_defer(btl_verbena_frag_t *frag, int (*start)(btl_verbena_work_t 
 
 /* --- alloc, prepare_src, send --------------------------------------------------------------- */
 
-/* Gives a frag in plain memory, or NULL when memory itself is exhausted. */
-static btl_verbena_frag_t *frag_in_memory(btl_verbena_module_t *module)
+/* Gives a frag in plain memory, one of HOME's, or NULL when there is none left. */
+static btl_verbena_frag_t *frag_in_memory(opal_free_list_t *home)
 {
-    btl_verbena_frag_t *frag = (btl_verbena_frag_t *)opal_free_list_get(&module->frags);
+    btl_verbena_frag_t *frag = (btl_verbena_frag_t *)opal_free_list_get(home);
 
     if (frag) {
         frag->segment.seg_addr.pval = frag->base.super.ptr;
         frag->msg = NULL;
+        frag->home = home;
     }
     return frag;
 }
@@ -144,24 +171,33 @@ static btl_verbena_frag_t *frag_in_msg(vbn_msg_t *msg)
 
     frag->segment.seg_addr.pval = vbn_msg_data(msg);
     frag->msg = msg;
+    frag->home = NULL;
     return frag;
+}
+
+/* A frag for SIZE bytes, or NULL: without room only short messages get one. */
+static btl_verbena_frag_t *frag_get(btl_verbena_endpoint_t *endpoint, size_t size)
+{
+    btl_verbena_module_t *module = endpoint->module;
+    vbn_msg_t *msg;
+    int status;
+
+    if (OPAL_UNLIKELY(size > module->attr.max_am_len))
+        return size <= module->super.btl_eager_limit ? frag_in_memory(&module->long_frags) : NULL;
+    status = vbn_msg_get(endpoint->peer, size, &msg);
+    if (OPAL_LIKELY(status == VBN_OK))
+        return frag_in_msg(msg);
+    return status == VBN_ERR_AGAIN && size <= BTL_VERBENA_PLAIN_MAX ? frag_in_memory(&module->frags)
+                                                                    : NULL;
 }
 
 mca_btl_base_descriptor_t *btl_verbena_alloc(mca_btl_base_module_t *btl,
                                              btl_verbena_endpoint_t *endpoint, uint8_t order,
                                              size_t size, uint32_t flags)
 {
-    btl_verbena_frag_t *frag = NULL;
-    vbn_msg_t *msg;
-    int status;
+    btl_verbena_frag_t *frag = frag_get(endpoint, size);
 
-    if (OPAL_UNLIKELY(size > btl->btl_max_send_size))
-        return NULL;
-    status = vbn_msg_get(endpoint->peer, size, &msg);
-    if (OPAL_LIKELY(status == VBN_OK))
-        frag = frag_in_msg(msg);
-    else if (status == VBN_ERR_AGAIN && size <= BTL_VERBENA_PLAIN_MAX)
-        frag = frag_in_memory(endpoint->module);
+    (void)btl;
     if (OPAL_UNLIKELY(!frag))
         return NULL;
 
@@ -177,8 +213,7 @@ mca_btl_base_descriptor_t *btl_verbena_alloc(mca_btl_base_module_t *btl,
     return &frag->base;
 }
 
-/* Packs at most *LEN bytes to TO and sets *LEN to what was packed. False when that failed. */
-static bool pack(opal_convertor_t *convertor, void *to, size_t *len)
+bool btl_verbena_pack(opal_convertor_t *convertor, void *to, size_t *len)
 {
     struct iovec piece = {.iov_base = to, .iov_len = *len};
     uint32_t pieces = 1;
@@ -201,7 +236,7 @@ mca_btl_base_descriptor_t *btl_verbena_prepare_src(mca_btl_base_module_t *btl,
         return NULL;
 
     data = descriptor->des_segments->seg_addr.pval;
-    if (OPAL_UNLIKELY(!pack(convertor, data + reserve, size))) {
+    if (OPAL_UNLIKELY(!btl_verbena_pack(convertor, data + reserve, size))) {
         btl_verbena_free(btl, descriptor);
         return NULL;
     }
@@ -213,13 +248,13 @@ int btl_verbena_send(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoin
                      mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag)
 {
     btl_verbena_frag_t *frag = (btl_verbena_frag_t *)descriptor;
-    bool at_once = leaves_at_once(endpoint);
+    bool at_once = leave_at_once(endpoint, 1);
     int status;
 
     (void)btl;
     if (OPAL_UNLIKELY(!frag->msg)) {
         frag->tag = tag;
-        return frag_defer(frag, plain_start);
+        return frag_defer(frag, frag->home == &endpoint->module->frags ? plain_start : long_start);
     }
     status = vbn_msg_send(frag->msg, tag, frag->segment.seg_len);
     if (OPAL_UNLIKELY(status != VBN_OK))
@@ -248,12 +283,24 @@ static int send_packed(btl_verbena_endpoint_t *endpoint, opal_convertor_t *conve
         return status;
     data = vbn_msg_data(msg);
     memcpy(data, header, header_size);
-    if (pack(convertor, data + header_size, &payload_size))
+    if (btl_verbena_pack(convertor, data + header_size, &payload_size))
         status = vbn_msg_send(msg, tag, header_size + payload_size);
     else
         status = VBN_ERR_INVALID;
     vbn_msg_put(msg);
     return status;
+}
+
+static int send_parts(btl_verbena_endpoint_t *endpoint, opal_convertor_t *convertor,
+                      const void *header, size_t header_size, size_t payload_size,
+                      mca_btl_base_tag_t tag)
+{
+    struct btl_verbena_source source = {.header = header,
+                                        .header_len = header_size,
+                                        .convertor = convertor,
+                                        .payload_len = payload_size};
+
+    return btl_verbena_long_send(endpoint, &source, tag, NULL);
 }
 
 int btl_verbena_sendi(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint,
@@ -263,16 +310,19 @@ int btl_verbena_sendi(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoi
 {
     struct iovec pieces[2] = {{.iov_base = header, .iov_len = header_size},
                               {.iov_len = payload_size}};
+    uint32_t parts = btl_verbena_parts(endpoint->module, header_size + payload_size);
     int status;
 
-    if (OPAL_UNLIKELY(!leaves_at_once(endpoint))) {
+    if (OPAL_UNLIKELY(!leave_at_once(endpoint, parts))) {
         if (descriptor)
             *descriptor =
                 btl_verbena_alloc(btl, endpoint, order, header_size + payload_size, flags);
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
-    /* Without payload there may be no convertor to speak of. */
-    if (payload_size && opal_convertor_need_buffers(convertor)) {
+    if (OPAL_UNLIKELY(parts > 1)) {
+        status = send_parts(endpoint, convertor, header, header_size, payload_size, tag);
+    } else if (payload_size && opal_convertor_need_buffers(convertor)) {
+        /* Without payload there may be no convertor to speak of. */
         status = send_packed(endpoint, convertor, header, header_size, payload_size, tag);
     } else {
         if (payload_size)
@@ -288,14 +338,20 @@ int btl_verbena_sendi(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoi
 
 /* --- receive -------------------------------------------------------------------------------- */
 
+void btl_verbena_nobody_takes(mca_btl_base_tag_t tag, size_t len)
+{
+    opal_output_verbose(1, opal_btl_base_framework.framework_output,
+                        "btl/verbena: dropped a message of %zu bytes for tag %u, which no "
+                        "layer of this process takes",
+                        len, tag);
+}
+
 void btl_verbena_receive(void *arg, vbn_endpoint_t *peer, uint8_t id, void *data, size_t len)
 {
     btl_verbena_module_t *module = arg;
+    mca_btl_base_segment_t segment = {.seg_addr.pval = data, .seg_len = len};
 
     (void)peer;
-    if (OPAL_UNLIKELY(!btl_verbena_deliver(&module->super, id, data, len)))
-        opal_output_verbose(1, opal_btl_base_framework.framework_output,
-                            "btl/verbena: dropped a message of %zu bytes for tag %u, which no "
-                            "layer of this process takes",
-                            len, id);
+    if (OPAL_UNLIKELY(!btl_verbena_deliver(&module->super, id, &segment, 1)))
+        btl_verbena_nobody_takes(id, len);
 }

@@ -399,6 +399,7 @@ void btl_verbena_endpoint_error(void *arg, vbn_endpoint_t *peer, int status, con
         OPAL_THREAD_UNLOCK(&module->lock);
         btl_verbena_served_fail(endpoint, status);
     }
+    btl_verbena_long_lost(module, peer);
     /* Who connected by himself need not be a rank; a rank has named us, and is told by its own. */
     if (module->closing || !proc) {
         opal_output_verbose(
@@ -479,12 +480,15 @@ static void functions_set(mca_btl_base_module_t *btl)
     btl->btl_registration_handle_size = sizeof(mca_btl_base_registration_handle_t);
 }
 
-/* A free list of CLASS without a limit; each item has ROOM bytes besides. */
-static int items_create(opal_free_list_t *list, size_t size, opal_class_t *class, size_t room)
+/* A free list of up to MOST items of CLASS, -1: without a limit; each has ROOM bytes besides. */
+static int items_create(opal_free_list_t *list, size_t size, opal_class_t *class, size_t room,
+                        int most)
 {
+    int at_once = room > BTL_VERBENA_PLAIN_MAX ? 4 : 64;
+
     OBJ_CONSTRUCT(list, opal_free_list_t);
     return opal_free_list_init(list, size, opal_cache_line_size, class, room, opal_cache_line_size,
-                               0, -1, 64, NULL, 0, NULL, NULL, NULL);
+                               0, most, at_once, NULL, 0, NULL, NULL, NULL);
 }
 
 btl_verbena_module_t *btl_verbena_module_create(const mca_btl_base_module_t *defaults)
@@ -496,13 +500,20 @@ btl_verbena_module_t *btl_verbena_module_create(const mca_btl_base_module_t *def
     module->super = *defaults;
     functions_set(&module->super);
     OBJ_CONSTRUCT(&module->busy, opal_list_t);
+    OBJ_CONSTRUCT(&module->assembling, opal_list_t);
+    OBJ_CONSTRUCT(&module->parting, opal_mutex_t);
     OBJ_CONSTRUCT(&module->lock, opal_mutex_t);
     OBJ_CONSTRUCT(&module->resuming, opal_mutex_t);
     OBJ_CONSTRUCT(&module->idle.lock, opal_mutex_t);
     items_create(&module->frags, sizeof(btl_verbena_frag_t), OBJ_CLASS(btl_verbena_frag_t),
-                 BTL_VERBENA_PLAIN_MAX);
-    items_create(&module->rmas, sizeof(btl_verbena_rma_t), OBJ_CLASS(btl_verbena_rma_t), 0);
-    items_create(&module->served, sizeof(btl_verbena_served_t), OBJ_CLASS(btl_verbena_served_t), 0);
+                 BTL_VERBENA_PLAIN_MAX, -1);
+    items_create(&module->long_frags, sizeof(btl_verbena_frag_t), OBJ_CLASS(btl_verbena_frag_t),
+                 BTL_VERBENA_LONG_MAX, BTL_VERBENA_LONG_FRAGS);
+    items_create(&module->assemblies, sizeof(btl_verbena_long_t), OBJ_CLASS(btl_verbena_long_t),
+                 BTL_VERBENA_LONG_MAX, -1);
+    items_create(&module->rmas, sizeof(btl_verbena_rma_t), OBJ_CLASS(btl_verbena_rma_t), 0, -1);
+    items_create(&module->served, sizeof(btl_verbena_served_t), OBJ_CLASS(btl_verbena_served_t), 0,
+                 -1);
     return module;
 }
 
@@ -537,8 +548,14 @@ int btl_verbena_finalize(mca_btl_base_module_t *btl)
     while (opal_list_remove_first(&module->busy))
         ;
     OBJ_DESTRUCT(&module->busy);
+    while (opal_list_remove_first(&module->assembling))
+        ;
+    OBJ_DESTRUCT(&module->assembling);
+    OBJ_DESTRUCT(&module->parting);
     endpoints_free(module);
     OBJ_DESTRUCT(&module->frags);
+    OBJ_DESTRUCT(&module->long_frags);
+    OBJ_DESTRUCT(&module->assemblies);
     OBJ_DESTRUCT(&module->rmas);
     OBJ_DESTRUCT(&module->served);
     OBJ_DESTRUCT(&module->lock);

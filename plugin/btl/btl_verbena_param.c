@@ -237,6 +237,14 @@ static void read_limit(btl_verbena_component_t *component, const struct vbn_para
     *storage = (size_t)value;
 }
 
+static bool is_given(int index)
+{
+    mca_base_var_source_t source = MCA_BASE_VAR_SOURCE_DEFAULT;
+
+    mca_base_var_get_value(index, NULL, &source, NULL);
+    return source != MCA_BASE_VAR_SOURCE_DEFAULT;
+}
+
 static void register_host(btl_verbena_component_t *component)
 {
     struct vbn_param eager = *transport_param(EAGER_LIMIT), longest = eager;
@@ -244,7 +252,8 @@ static void register_host(btl_verbena_component_t *component)
     int eager_index, longest_index;
 
     eager.help = "Longest message, Open MPI's header included, that is sent without asking the "
-                 "receiver; the same on all ranks";
+                 "receiver; the same on all ranks. Where it is not given and the device is "
+                 "software: 16448, in parts of max_send_size";
     longest.name = "max_send_size";
     longest.help = "Longest message at all, at least eager_limit; the same on all ranks";
     host_defaults(btl, (size_t)eager.def);
@@ -255,6 +264,7 @@ static void register_host(btl_verbena_component_t *component)
 
     read_limit(component, &eager, eager_index, &btl->btl_eager_limit);
     read_limit(component, &longest, longest_index, &btl->btl_max_send_size);
+    component->eager_limit_given = is_given(eager_index);
     if (btl->btl_max_send_size < btl->btl_eager_limit)
         btl->btl_max_send_size = btl->btl_eager_limit;
     component->options.eager_limit = btl->btl_max_send_size;
@@ -264,14 +274,12 @@ static void register_host(btl_verbena_component_t *component)
 static bool register_own_number(btl_verbena_component_t *component, const struct vbn_param *param,
                                 size_t *storage)
 {
-    mca_base_var_source_t source = MCA_BASE_VAR_SOURCE_DEFAULT;
     int index;
 
     *storage = (size_t)param->def;
     index = register_limit(component, param, storage);
     read_limit(component, param, index, storage);
-    mca_base_var_get_value(index, NULL, &source, NULL);
-    return source != MCA_BASE_VAR_SOURCE_DEFAULT;
+    return is_given(index);
 }
 
 static void register_own(btl_verbena_component_t *component)
@@ -325,9 +333,13 @@ static size_t at_most(size_t value, uint64_t limit)
 
 void btl_verbena_params_fit(mca_btl_base_module_t *btl, const struct vbn_attr *attr)
 {
+    btl_verbena_component_t *component = &mca_btl_verbena_component;
+
     btl->btl_max_send_size = at_most(btl->btl_max_send_size, attr->max_am_len);
     btl->btl_eager_limit = at_most(btl->btl_eager_limit, attr->max_am_len);
     btl->btl_rndv_eager_limit = at_most(btl->btl_rndv_eager_limit, btl->btl_eager_limit);
+    if (attr->software && !component->eager_limit_given)
+        component->defaults.btl_eager_limit = btl->btl_eager_limit = BTL_VERBENA_LONG_MAX;
     btl->btl_put_limit = at_most(btl->btl_put_limit, attr->max_rma_len);
     btl->btl_get_limit = at_most(btl->btl_get_limit, attr->max_rma_len);
     /* ob1 takes the pipeline's size for the put's, 0 for no limit. */

@@ -299,6 +299,26 @@ static void asks_the_process(struct hostile *h, struct ibv_send_wr *wr)
         memcpy(h->message + sizeof(hdr) + 48, name, sizeof(name));
 }
 
+/* Parts of messages in parts (btl_verbena_long.c), of a tag that nobody takes: without a beginning,
+ * an end or a head, or of more than was said. */
+static void parts_of_nothing(struct hostile *h, struct ibv_send_wr *wr)
+{
+    static const uint32_t totals[] = {100, 10000, 16448, 16449, UINT32_MAX};
+    struct vbn_wire_hdr hdr = header(h, VBN_WIRE_AM);
+    struct {
+        uint32_t total;
+        uint16_t tag, first;
+    } part = {htobe32(totals[rnd(h) % 5]), htobe16(254), htobe16((uint16_t)(rnd(h) % 2))};
+
+    hdr.id = 45;
+    hdr.len = (uint32_t)(rnd(h) % 1500);
+    say(h, wr, &hdr, hdr.len);
+    for (uint32_t i = 0; i < hdr.len; i++)
+        h->message[sizeof(hdr) + i] = (uint8_t)rnd(h);
+    if (hdr.len >= sizeof(part))
+        memcpy(h->message + sizeof(hdr), &part, sizeof(part));
+}
+
 /* --- the table -------------------------------------------------------------------------------- */
 
 /* clang-format off */
@@ -365,6 +385,8 @@ struct kind kinds[] = {
      .reasons = REASON(BUSY), .speak = read_anywhere},
     {.name = "memory/asks-the-process", .then = THEN_ASKS,
      .reasons = REASON(BUSY), .speak = asks_the_process},
+    {.name = "memory/parts-of-nothing", .then = THEN_ASKS,
+     .reasons = REASON(BUSY), .speak = parts_of_nothing},
 };
 /* clang-format on */
 const unsigned kind_count = sizeof(kinds) / sizeof(kinds[0]);

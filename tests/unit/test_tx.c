@@ -210,7 +210,7 @@ static void what_waits_is_told(void **state)
     (void)state;
     start(4, NULL);
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(vbn_endpoint_ready(ep), i < 3);
+        assert_int_equal(vbn_endpoint_ready(ep), 3 - i);
         assert_int_equal(vbn_msg_get(ep, 10, &msg[i]), VBN_OK);
         assert_false(vbn_msg_waiting(msg[i]));
         assert_int_equal(vbn_msg_send(msg[i], 1, 10), VBN_OK);
@@ -223,7 +223,7 @@ static void what_waits_is_told(void **state)
     for (int i = 0; i < 4; i++)
         vbn_msg_put(msg[i]);
     vbn_endpoint_close(ep);
-    assert_false(vbn_endpoint_ready(lone_peer(ctx, 8))); /* not connected */
+    assert_int_equal(vbn_endpoint_ready(lone_peer(ctx, 8)), 0); /* not connected */
 }
 
 static void last_credit_carries_an_acknowledgement(void **state)
