@@ -33,3 +33,8 @@ endif
 # Not a test of ours: what it finds is the device's doing.
 check_PROGRAMS += tests/device/reads_under_repeats
 tests_device_reads_under_repeats_LDADD = $(VERBS_LIBS)
+
+# Neither is this.
+check_PROGRAMS += tests/device/qp_memory
+tests_device_qp_memory_LDADD = libverbena.la $(VERBS_LIBS)
+tests_device_qp_memory_LDFLAGS = $(AM_LDFLAGS) -no-install
