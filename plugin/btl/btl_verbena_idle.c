@@ -8,8 +8,8 @@
  *
  * Unasked. A device that is software works on the processors that its ranks poll on. Where these
  * share processors, polling takes from the device, and from the ranks that are awaited, more than
- * waking up costs: there they sleep, a millisecond at a time, unless the user has said how long.
- * But only where all that they wait for comes by this component.
+ * waking up costs: there they sleep, some milliseconds at a time, unless the user has said how
+ * long. But only where all that they wait for comes by this component.
  *
  * Who computes and looks in now and then (MPI_Test) must not be put to sleep: only calls that
  * follow each other closely count, in the processor time of their thread, so that to yield the
@@ -23,7 +23,7 @@
 #define CALLS_LEAST    64u    /* without anything to do, before the clocks are read */
 #define WORK_NS        20000u /* processor time between two calls that is work */
 #define SLICE_MS_FIRST 1u
-#define UNASKED_MS     1u
+#define UNASKED_MS     4u
 
 void btl_verbena_idle_init(btl_verbena_module_t *module)
 {

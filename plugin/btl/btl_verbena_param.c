@@ -291,7 +291,7 @@ static void register_own(btl_verbena_component_t *component)
         .unit = "ms",
         .help =
             "A rank that waits sleeps, up to so long at a time, instead of polling; what comes by "
-            "other BTLs may wait as long. 0: it polls. Where it is not given: 1 where ranks share "
+            "other BTLs may wait as long. 0: it polls. Where it is not given: 4 where ranks share "
             "the processors of a host whose device is software, and no other BTL is in use; "
             "else 0",
     };
