@@ -343,7 +343,8 @@ static bool is_long(vbn_coll_req_t *req, unsigned idle)
     if (idle == 2)
         req->sleep_at_ns =
             vbn_team_clock_ns(team) + (uint64_t)YIELD_NS * (team->size / vbn_team_at_once(team));
-    return vbn_engine_awaited(req) > team->opts.eager_bytes;
+    return req->sched.longest > team->opts.eager_bytes &&
+           vbn_engine_awaited(req) > team->opts.eager_bytes;
 }
 
 enum vbn_coll_rest vbn_coll_rest(vbn_coll_req_t *req, unsigned idle, int sleep_ms)

@@ -6,7 +6,7 @@
 void vbn_sched_reset(struct vbn_sched *sched, size_t max_message)
 {
     sched->count = sched->round_at = 0;
-    sched->tmp_len = 0;
+    sched->tmp_len = sched->longest = 0;
     sched->max_message = max_message;
     sched->early = sched->round_messages = sched->max_round_messages = 0;
     sched->failed = false;
@@ -61,6 +61,8 @@ static void add_message(struct vbn_sched *sched, const struct vbn_step *message)
     struct vbn_step step = *message;
 
     step.slot = step.early ? sched->early++ : sched->round_messages++;
+    if (step.len > sched->longest)
+        sched->longest = step.len;
     vbn_sched_add(sched, &step);
 }
 

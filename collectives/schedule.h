@@ -56,6 +56,7 @@ struct vbn_sched {
     size_t round_at;    /* where the round begins that is being written */
     size_t tmp_len;     /* bytes of scratch */
     size_t max_message; /* bytes; longer ones are cut */
+    size_t longest;     /* bytes, of its messages */
     uint32_t early, round_messages, max_round_messages;
     bool failed; /* no memory: what is there is not whole */
 };

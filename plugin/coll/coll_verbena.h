@@ -93,8 +93,15 @@ OBJ_CLASS_DECLARATION(coll_verbena_module_t);
 /* Gives a module for COMM, or NULL where it is not for us. */
 mca_coll_base_module_t *coll_verbena_comm_query(struct ompi_communicator_t *comm, int *priority);
 
+/* Makes the team of COMM, as below. */
+vbn_team_t *coll_verbena_team_make(coll_verbena_module_t *module, struct ompi_communicator_t *comm);
+
 /* The team of COMM. NULL: it cannot be made, the user has been told. */
-vbn_team_t *coll_verbena_team(coll_verbena_module_t *module, struct ompi_communicator_t *comm);
+static inline vbn_team_t *coll_verbena_team(coll_verbena_module_t *module,
+                                            struct ompi_communicator_t *comm)
+{
+    return OPAL_LIKELY(module->team != NULL) ? module->team : coll_verbena_team_make(module, comm);
+}
 
 /* --- data ------------------------------------------------------------------------------------- */
 

@@ -153,14 +153,11 @@ static int team_make(coll_verbena_module_t *module, ompi_communicator_t *comm,
     return rc;
 }
 
-vbn_team_t *coll_verbena_team(coll_verbena_module_t *module, ompi_communicator_t *comm)
+vbn_team_t *coll_verbena_team_make(coll_verbena_module_t *module, ompi_communicator_t *comm)
 {
     struct vbn_error err = {.text = ""};
-    int rc;
+    int rc = team_make(module, comm, &err);
 
-    if (module->team)
-        return module->team;
-    rc = team_make(module, comm, &err);
     if (rc)
         opal_output(0, "coll verbena: communicator %u has no team: %s", comm->c_contextid,
                     *err.text ? err.text : vbn_status_str(rc));
