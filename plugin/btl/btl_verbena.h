@@ -98,7 +98,8 @@ typedef struct mca_btl_base_endpoint_t {
     bool lost;            /* the transport has given it up */
     bool is_busy;         /* in `busy`, or taken from there by the thread that works it off */
     opal_list_t waiting;  /* btl_verbena_work_t in the order of arrival */
-    opal_list_t served;   /* btl_verbena_served_t that were asked of it, until it answers */
+    opal_list_t given; /* the same, of messages that the transport has: who waits may need theirs */
+    opal_list_t served; /* btl_verbena_served_t that were asked of it, until it answers */
     uint64_t last_token;
 } btl_verbena_endpoint_t;
 OBJ_CLASS_DECLARATION(btl_verbena_endpoint_t);
@@ -244,8 +245,8 @@ btl_verbena_endpoint_t *btl_verbena_endpoint_of(btl_verbena_module_t *module, op
 /* The transport's callback: a connection is lost. ARG is the module. */
 void btl_verbena_endpoint_error(void *arg, vbn_endpoint_t *peer, int status, const char *reason);
 
-/* Makes WORK wait, behind what waits already for its endpoint. */
-void btl_verbena_work_add(btl_verbena_work_t *work);
+/* Makes WORK wait in LIST, `waiting` or `given` of its endpoint. */
+void btl_verbena_work_add(btl_verbena_work_t *work, opal_list_t *list);
 
 /* Tries what waits once more. Returns how much of it has gone on. */
 int btl_verbena_work_resume(btl_verbena_module_t *module);

@@ -146,7 +146,8 @@ static int frag_defer(btl_verbena_frag_t *frag, int (*start)(btl_verbena_work_t 
     frag->work.start = start;
     frag->work.fail = frag_fail;
     frag->base.des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
-    btl_verbena_work_add(&frag->work);
+    btl_verbena_work_add(&frag->work, start == given_start ? &frag->work.endpoint->given
+                                                           : &frag->work.endpoint->waiting);
     return OPAL_SUCCESS;
 }
 

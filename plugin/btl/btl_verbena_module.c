@@ -28,6 +28,7 @@ static void endpoint_construct(btl_verbena_endpoint_t *endpoint)
     endpoint->lost = false;
     endpoint->is_busy = false;
     OBJ_CONSTRUCT(&endpoint->waiting, opal_list_t);
+    OBJ_CONSTRUCT(&endpoint->given, opal_list_t);
     OBJ_CONSTRUCT(&endpoint->served, opal_list_t);
     endpoint->last_token = 0;
 }
@@ -38,6 +39,7 @@ static void endpoint_destruct(btl_verbena_endpoint_t *endpoint)
         ;
     OBJ_DESTRUCT(&endpoint->served);
     OBJ_DESTRUCT(&endpoint->waiting);
+    OBJ_DESTRUCT(&endpoint->given);
 }
 
 OBJ_CLASS_INSTANCE(btl_verbena_endpoint_t, opal_list_item_t, endpoint_construct, endpoint_destruct);
@@ -59,33 +61,33 @@ int btl_verbena_opal_status(int status)
 
 /* --- what waits ----------------------------------------------------------------------------- */
 
-void btl_verbena_work_add(btl_verbena_work_t *work)
+void btl_verbena_work_add(btl_verbena_work_t *work, opal_list_t *list)
 {
     btl_verbena_endpoint_t *endpoint = work->endpoint;
     btl_verbena_module_t *module = endpoint->module;
 
     OPAL_THREAD_LOCK(&module->lock);
-    opal_list_append(&endpoint->waiting, &work->super);
+    opal_list_append(list, &work->super);
     if (!endpoint->is_busy)
         opal_list_append(&module->busy, &endpoint->super);
     endpoint->is_busy = true;
     OPAL_THREAD_UNLOCK(&module->lock);
 }
 
-static btl_verbena_work_t *work_take(btl_verbena_endpoint_t *endpoint)
+static btl_verbena_work_t *work_take(btl_verbena_endpoint_t *endpoint, opal_list_t *list)
 {
     opal_list_item_t *item;
 
     OPAL_THREAD_LOCK(&endpoint->module->lock);
-    item = opal_list_remove_first(&endpoint->waiting);
+    item = opal_list_remove_first(list);
     OPAL_THREAD_UNLOCK(&endpoint->module->lock);
     return (btl_verbena_work_t *)item;
 }
 
-static void work_put_back(btl_verbena_work_t *work)
+static void work_put_back(btl_verbena_work_t *work, opal_list_t *list)
 {
     OPAL_THREAD_LOCK(&work->endpoint->module->lock);
-    opal_list_prepend(&work->endpoint->waiting, &work->super);
+    opal_list_prepend(list, &work->super);
     OPAL_THREAD_UNLOCK(&work->endpoint->module->lock);
 }
 
@@ -104,23 +106,24 @@ static void busy_put_back(btl_verbena_endpoint_t *endpoint)
     btl_verbena_module_t *module = endpoint->module;
 
     OPAL_THREAD_LOCK(&module->lock);
-    endpoint->is_busy = !opal_list_is_empty(&endpoint->waiting);
+    endpoint->is_busy =
+        !opal_list_is_empty(&endpoint->waiting) || !opal_list_is_empty(&endpoint->given);
     if (endpoint->is_busy)
         opal_list_append(&module->busy, &endpoint->super);
     OPAL_THREAD_UNLOCK(&module->lock);
 }
 
-/* Works off what waits for ENDPOINT up to the first that cannot go on. */
-static int endpoint_resume(btl_verbena_endpoint_t *endpoint)
+/* Works off LIST of ENDPOINT up to the first that cannot go on. */
+static int list_resume(btl_verbena_endpoint_t *endpoint, opal_list_t *list)
 {
     btl_verbena_work_t *work;
     int done = 0;
 
-    while ((work = work_take(endpoint))) {
+    while ((work = work_take(endpoint, list))) {
         int status = endpoint->lost ? VBN_ERR_PEER_LOST : work->start(work);
 
         if (status == VBN_ERR_AGAIN) {
-            work_put_back(work);
+            work_put_back(work, list);
             break;
         }
         if (status != VBN_OK)
@@ -128,6 +131,14 @@ static int endpoint_resume(btl_verbena_endpoint_t *endpoint)
         done++;
     }
     return done;
+}
+
+/* What the transport has goes first: it holds messages that the others need. */
+static int endpoint_resume(btl_verbena_endpoint_t *endpoint)
+{
+    int done = list_resume(endpoint, &endpoint->given);
+
+    return done + list_resume(endpoint, &endpoint->waiting);
 }
 
 int btl_verbena_work_resume(btl_verbena_module_t *module)
@@ -152,7 +163,8 @@ static void work_cancel(btl_verbena_endpoint_t *endpoint)
 {
     btl_verbena_work_t *work;
 
-    while ((work = work_take(endpoint)))
+    while ((work = work_take(endpoint, &endpoint->given)) ||
+           (work = work_take(endpoint, &endpoint->waiting)))
         work->fail(work, VBN_ERR_CLOSED);
     btl_verbena_served_fail(endpoint, VBN_ERR_CLOSED);
 }
@@ -365,7 +377,7 @@ static void endpoint_drain(btl_verbena_endpoint_t *endpoint)
     time_t end =
         time(NULL) + 1 + (time_t)(mca_btl_verbena_component.options.close_timeout_ms / 1000);
 
-    while (!opal_list_is_empty(&endpoint->waiting) && time(NULL) < end)
+    while (endpoint->is_busy && time(NULL) < end)
         opal_progress();
     work_cancel(endpoint);
 }
@@ -452,7 +464,7 @@ static void dump(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint, i
         opal_output(0, "verbena: %s is %s, %zu wait for it",
                     proc_text(endpoint->proc, text, sizeof(text)),
                     vbn_endpoint_connected(endpoint->peer) ? "connected" : "not connected",
-                    opal_list_get_size(&endpoint->waiting));
+                    opal_list_get_size(&endpoint->waiting) + opal_list_get_size(&endpoint->given));
 }
 
 /* --- create and finalize -------------------------------------------------------------------- */

@@ -89,7 +89,7 @@ static int rma_submit(btl_verbena_module_t *module, btl_verbena_endpoint_t *endp
     if (OPAL_LIKELY(status == VBN_OK))
         return OPAL_SUCCESS;
     if (status == VBN_ERR_AGAIN) {
-        btl_verbena_work_add(&op->work);
+        btl_verbena_work_add(&op->work, &op->work.endpoint->waiting);
         return OPAL_SUCCESS;
     }
     opal_free_list_return(&module->rmas, &op->super);
