@@ -21,16 +21,22 @@ perftest() {
     echo "$value"
 }
 
-# mpi_path NAME: sets `path`, mpirun's options for Open MPI over verbena, ucx, ofi (libfabric) or tcp, with what
-# the others need to run on soft-RoCE. Open MPI 4.1 has no windows over TCP without osc/pt2pt.
+# What UCX needs to run on soft-RoCE, in the array `ucx`.
+ucx_options() {
+    ucx=(-x "UCX_NET_DEVICES=$device:1" -x "UCX_TLS=rc_v,self" -x UCX_IB_GID_INDEX=0)
+}
+
+# mpi_path NAME [RANKS [BTL]]: sets `path`, mpirun's options for Open MPI over BTL (verbena,self; names verbena and
+# tuned), UCX, libfabric (ofi) or TCP, for so many ranks (2), with what the others need to run on soft-RoCE.
 mpi_path() {
+    local ucx
     case $1 in
-        verbena) path=(--mca pml ob1 --mca btl "verbena,self") ;;
-        ucx) path=(--mca pml ucx -x "UCX_NET_DEVICES=$device:1" -x "UCX_TLS=rc_v,self" -x UCX_IB_GID_INDEX=0) ;;
-        ofi) path=(--mca pml cm --mca mtl ofi -x FI_UNIVERSE_SIZE=2 --mca mtl_ofi_provider_include "verbs;ofi_rxm") ;;
+        verbena | tuned) path=(--mca pml ob1 --mca btl "${3:-verbena,self}") ;;
+        ucx) ucx_options && path=(--mca pml ucx "${ucx[@]}") ;;
+        ofi) path=(--mca pml cm --mca mtl ofi -x "FI_UNIVERSE_SIZE=${2:-2}"
+            --mca mtl_ofi_provider_include "verbs;ofi_rxm") ;;
         tcp) path=(--mca pml ob1 --mca btl "tcp,self" --mca btl_tcp_if_include "$netdev") ;;
     esac
-    path+=(--mca osc pt2pt --mca coll ^verbena)
 }
 
 # Of the numbers on standard input, a line each; of an even count the lower.

@@ -136,12 +136,12 @@ void vbn_query(const vbn_context_t *ctx, struct vbn_attr *attr)
         .port = ctx->device.port,
         .iwarp = ctx->device.iwarp,
         .atomics = ctx->device.has_atomics,
-        .software = ctx->device.software,
         .sound_reads = ctx->device.sound_reads,
         .srq = ctx->rx.shared.srq != NULL,
         .max_am_len = ctx->max_am_len,
         .max_rma_len = ctx->device.max_msg_size,
         .rate_mbps = ctx->device.rate_mbps,
+        .software = ctx->device.software,
     };
 
     full.size = vbn_min(attr->size, sizeof(full));

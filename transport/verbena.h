@@ -210,10 +210,10 @@ struct vbn_attr {
     bool srq;             /* receives are shared between peers */
     bool sound_reads;     /* a get that has ended well has brought its data; not on soft-RoCE, where
                            * one that the network disturbs may have brought nothing */
-    bool software;        /* its work is done by this host's processors: soft-RoCE, soft-iWARP */
     uint64_t max_am_len;  /* bytes in one active message */
     uint64_t max_rma_len; /* bytes in one put or get */
     uint64_t rate_mbps;   /* signalling rate of the port, Mbit/s */
+    bool software;        /* its work is done by this host's processors: soft-RoCE, soft-iWARP */
 };
 
 /* Fills *ATTR up to its `size`. Any thread. */

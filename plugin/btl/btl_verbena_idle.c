@@ -55,11 +55,14 @@ static bool has_rival(const btl_verbena_module_t *module)
 void btl_verbena_idle_peers(btl_verbena_module_t *module, size_t count, opal_proc_t **procs,
                             btl_verbena_endpoint_t **endpoints)
 {
-    bool alone = !has_rival(module);
+    bool alone;
 
+    if (!module->idle.unasked)
+        return;
+    alone = !has_rival(module);
     for (size_t i = 0; i < count; i++)
         alone = alone && (endpoints[i] || procs[i] == opal_proc_local_get());
-    if (module->idle.unasked && !alone)
+    if (!alone)
         atomic_store(&module->idle.most_ms, 0);
 }
 
