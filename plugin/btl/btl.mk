@@ -8,6 +8,7 @@ VBN_BTL_SOURCES = \
 	plugin/btl/btl_verbena_frag.c \
 	plugin/btl/btl_verbena_idle.c \
 	plugin/btl/btl_verbena_long.c \
+	plugin/btl/btl_verbena_coalesce.c \
 	plugin/btl/btl_verbena_module.c \
 	plugin/btl/btl_verbena_param.c \
 	plugin/btl/btl_verbena_param.h \

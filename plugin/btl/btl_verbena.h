@@ -6,6 +6,7 @@
  *     module      peers, the list of work that waits for room, counters, the end
  *     frag        messages: alloc, prepare_src, send, sendi
  *     long        messages in parts
+ *     coalesce    several short messages in one
  *     rma         put and get
  *     served      what the peer's process does for this one: atomics, and gets on some devices
  *     reg         memory registration through Open MPI's registration cache
@@ -46,6 +47,8 @@ typedef struct btl_verbena_component {
     size_t idle_wait_ms;  /* longest sleep of a rank that waits; 0: it polls */
     bool idle_wait_given; /* by the user, as the next */
     bool eager_limit_given;
+    size_t burst; /* messages to a peer that leave at once; 0: all */
+    bool burst_given;
     size_t registrations_max;     /* that are kept for reuse */
     btl_verbena_module_t *module; /* NULL before init and after finalize */
 } btl_verbena_component_t;
@@ -85,6 +88,8 @@ struct btl_verbena_module {
     struct mca_btl_base_endpoint_t *endpoints; /* all, also those of departed peers */
     opal_list_t busy;                          /* endpoints with work that waits */
     opal_mutex_t resuming;                     /* held by the thread that works off `busy` */
+    atomic_uint turn;                          /* counts calls of progress */
+    uint32_t burst; /* messages to a peer that leave at once in each turn */
     btl_verbena_idle_t idle;
 };
 
@@ -101,6 +106,7 @@ typedef struct mca_btl_base_endpoint_t {
     opal_list_t given; /* the same, of messages that the transport has: who waits may need theirs */
     opal_list_t served; /* btl_verbena_served_t that were asked of it, until it answers */
     uint64_t last_token;
+    atomic_uint turn, sent; /* how many messages it was sent in which turn */
 } btl_verbena_endpoint_t;
 OBJ_CLASS_DECLARATION(btl_verbena_endpoint_t);
 
@@ -131,6 +137,9 @@ OBJ_CLASS_DECLARATION(btl_verbena_frag_t);
 
 /* Longest message that is kept in plain memory rather than refused when there is no room. */
 #define BTL_VERBENA_PLAIN_MAX 512
+
+/* Most messages in one that is coalesced. */
+#define BTL_VERBENA_COALESCED_MAX 64
 
 /* Longest message in parts, with room for ob1's header, and how many it has where these are
  * shortest. */
@@ -197,7 +206,7 @@ extern btl_verbena_component_t mca_btl_verbena_component;
 
 /* What a peer must know of this process. The address blob is the transport's own. */
 #define BTL_VERBENA_MODEX_MAGIC   0x76626e31u
-#define BTL_VERBENA_MODEX_VERSION 6
+#define BTL_VERBENA_MODEX_VERSION 7
 
 typedef struct btl_verbena_modex {
     uint32_t magic;
@@ -317,6 +326,32 @@ int btl_verbena_long_send(btl_verbena_endpoint_t *endpoint, struct btl_verbena_s
 
 /* Nothing more comes of PEER. */
 void btl_verbena_long_lost(btl_verbena_module_t *module, const vbn_endpoint_t *peer);
+
+/* --- coalesce ------------------------------------------------------------------------------- */
+
+/* Makes MODULE, whose device is open, take coalesced messages. */
+void btl_verbena_coalesce_init(btl_verbena_module_t *module);
+
+/* The end of a call of progress: what is sent to a peer is counted from 0 again. */
+static inline void btl_verbena_turn_end(btl_verbena_module_t *module)
+{
+    unsigned turn = atomic_load_explicit(&module->turn, memory_order_relaxed);
+
+    atomic_store_explicit(&module->turn, turn + 1, memory_order_relaxed);
+}
+
+/* Counts a message to ENDPOINT. True when so many have left in this turn that a short one waits for
+ * the next. */
+bool btl_verbena_burst_over(btl_verbena_endpoint_t *endpoint);
+
+/* What a message of LEN bytes takes of a coalesced one. */
+size_t btl_verbena_coalesced_len(size_t len);
+
+/* Puts a message, the LEN bytes at BYTES for TAG, to TO. */
+void btl_verbena_coalesce(void *to, mca_btl_base_tag_t tag, const void *bytes, size_t len);
+
+/* Sends MSG, LEN bytes of messages that were put there. Returns a vbn_status. */
+int btl_verbena_coalesced_send(vbn_msg_t *msg, size_t len);
 
 /* --- rma ------------------------------------------------------------------------------------ */
 

@@ -205,10 +205,13 @@ static int device_open(btl_verbena_module_t *module, bool threads, struct vbn_er
     module->attr.size = sizeof(module->attr);
     vbn_query(module->context, &module->attr);
     btl_verbena_params_fit(btl, &module->attr);
+    module->burst =
+        mca_btl_verbena_component.burst ? (uint32_t)mca_btl_verbena_component.burst : UINT32_MAX;
     btl_verbena_idle_init(module);
     for (unsigned tag = 0; tag < MCA_BTL_TAG_MAX; tag++)
         vbn_am_handler(module->context, (uint8_t)tag, btl_verbena_receive, module);
     btl_verbena_long_init(module);
+    btl_verbena_coalesce_init(module);
     btl_verbena_served_init(module);
     return VBN_OK;
 }
@@ -323,6 +326,7 @@ static int component_progress(void)
 
     if (OPAL_UNLIKELY(opal_list_get_size(&module->busy) > 0))
         done += btl_verbena_work_resume(module);
+    btl_verbena_turn_end(module);
     if (OPAL_UNLIKELY(atomic_load_explicit(&module->idle.most_ms, memory_order_relaxed) > 0))
         done += btl_verbena_idle(module, done);
     return done;

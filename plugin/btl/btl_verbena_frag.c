@@ -18,7 +18,9 @@
  * operation of ob1 completes. As most messages complete at once there may be no such operation, and
  * the peer would wait for ever. So a small message is never refused: without a transport message it
  * is built in plain memory, and sent from progress as soon as there is room. Larger ones are
- * refused; that is the back pressure on the application.
+ * refused; that is the back pressure on the application. Short messages that stand behind each
+ * other go in one, and for the sake of that those beyond a burst are kept, too
+ * (btl_verbena_coalesce.c).
  *
  * Buffer ownership. Between send() and its completion a descriptor belongs to this file. A
  * descriptor with MCA_BTL_DES_FLAGS_BTL_OWNERSHIP is freed here once it is complete, others by ob1.
@@ -103,19 +105,85 @@ static int may_begin(btl_verbena_endpoint_t *endpoint)
     return status == VBN_OK ? VBN_ERR_AGAIN : status;
 }
 
-/* A short message in plain memory. */
-static int plain_start(btl_verbena_work_t *work)
+static size_t coalesced_len(const btl_verbena_frag_t *frag)
 {
-    btl_verbena_frag_t *frag = frag_of_work(work);
-    struct iovec piece = {.iov_base = frag->segment.seg_addr.pval,
-                          .iov_len = frag->segment.seg_len};
-    int status = may_begin(work->endpoint);
+    return btl_verbena_coalesced_len(frag->segment.seg_len);
+}
 
-    if (status != VBN_OK)
-        return status;
-    status = vbn_am_send(work->endpoint->peer, frag->tag, &piece, 1);
+static int plain_start(btl_verbena_work_t *work);
+
+/* Takes the first that waits for ENDPOINT, if it is a short message that ROOM bytes can hold, too.
+ */
+static btl_verbena_frag_t *plain_take(btl_verbena_endpoint_t *endpoint, size_t room)
+{
+    opal_list_t *waiting = &endpoint->waiting;
+    btl_verbena_work_t *first;
+    bool fits;
+
+    OPAL_THREAD_LOCK(&endpoint->module->lock);
+    first = (btl_verbena_work_t *)opal_list_get_first(waiting);
+    fits = !opal_list_is_empty(waiting) && first->start == plain_start &&
+           coalesced_len(frag_of_work(first)) <= room;
+    if (fits)
+        opal_list_remove_first(waiting);
+    OPAL_THREAD_UNLOCK(&endpoint->module->lock);
+    return fits ? frag_of_work(first) : NULL;
+}
+
+/* Sends FIRST, SECOND and what stands behind them in one message, MSG, as far as that reaches. */
+static void plain_send_all(btl_verbena_frag_t *first, btl_verbena_frag_t *second, vbn_msg_t *msg)
+{
+    btl_verbena_endpoint_t *endpoint = first->work.endpoint;
+    btl_verbena_frag_t *frags[BTL_VERBENA_COALESCED_MAX], *frag = first;
+    size_t room = endpoint->module->attr.max_am_len, len = 0;
+    unsigned count = 0;
+    int status;
+
+    do {
+        btl_verbena_coalesce((char *)vbn_msg_data(msg) + len, frag->tag,
+                             frag->segment.seg_addr.pval, frag->segment.seg_len);
+        len += coalesced_len(frag);
+        frags[count++] = frag;
+        if (count == 1)
+            frag = second;
+        else
+            frag = count < BTL_VERBENA_COALESCED_MAX ? plain_take(endpoint, room - len) : NULL;
+    } while (frag);
+    status = btl_verbena_opal_status(btl_verbena_coalesced_send(msg, len));
+    for (unsigned i = 0; i < count; i++)
+        frag_complete(frags[i], status);
+}
+
+static int plain_send(btl_verbena_frag_t *frag, vbn_msg_t *msg)
+{
+    int status;
+
+    memcpy(vbn_msg_data(msg), frag->segment.seg_addr.pval, frag->segment.seg_len);
+    status = vbn_msg_send(msg, frag->tag, frag->segment.seg_len);
     if (status == VBN_OK)
         frag_complete(frag, OPAL_SUCCESS);
+    return status;
+}
+
+/* A short message in plain memory, and with it those behind it. */
+static int plain_start(btl_verbena_work_t *work)
+{
+    btl_verbena_endpoint_t *endpoint = work->endpoint;
+    btl_verbena_frag_t *frag = frag_of_work(work), *next;
+    size_t room = endpoint->module->attr.max_am_len; /* for two and more */
+    int status = may_begin(endpoint);
+    vbn_msg_t *msg;
+
+    if (status == VBN_OK)
+        status = vbn_msg_get(endpoint->peer, frag->segment.seg_len, &msg);
+    if (status != VBN_OK)
+        return status;
+    next = plain_take(endpoint, room - coalesced_len(frag));
+    if (next)
+        plain_send_all(frag, next, msg);
+    else
+        status = plain_send(frag, msg);
+    vbn_msg_put(msg);
     return status;
 }
 
@@ -176,13 +244,16 @@ static btl_verbena_frag_t *frag_in_msg(vbn_msg_t *msg)
     return frag;
 }
 
-/* A frag for SIZE bytes, or NULL: without room only short messages get one. */
-static btl_verbena_frag_t *frag_get(btl_verbena_endpoint_t *endpoint, size_t size)
+/* A frag for SIZE bytes, or NULL: without room only short messages get one. With LATER it is for a
+ * short one that others will go with. */
+static btl_verbena_frag_t *frag_get(btl_verbena_endpoint_t *endpoint, size_t size, bool later)
 {
     btl_verbena_module_t *module = endpoint->module;
     vbn_msg_t *msg;
     int status;
 
+    if (OPAL_UNLIKELY(later))
+        return frag_in_memory(&module->frags);
     if (OPAL_UNLIKELY(size > module->attr.max_am_len))
         return size <= module->super.btl_eager_limit ? frag_in_memory(&module->long_frags) : NULL;
     status = vbn_msg_get(endpoint->peer, size, &msg);
@@ -192,13 +263,12 @@ static btl_verbena_frag_t *frag_get(btl_verbena_endpoint_t *endpoint, size_t siz
                                                                     : NULL;
 }
 
-mca_btl_base_descriptor_t *btl_verbena_alloc(mca_btl_base_module_t *btl,
-                                             btl_verbena_endpoint_t *endpoint, uint8_t order,
-                                             size_t size, uint32_t flags)
+/* As btl_verbena_alloc(), and LATER as frag_get(). */
+static mca_btl_base_descriptor_t *descriptor_get(btl_verbena_endpoint_t *endpoint, uint8_t order,
+                                                 size_t size, uint32_t flags, bool later)
 {
-    btl_verbena_frag_t *frag = frag_get(endpoint, size);
+    btl_verbena_frag_t *frag = frag_get(endpoint, size, later);
 
-    (void)btl;
     if (OPAL_UNLIKELY(!frag))
         return NULL;
 
@@ -212,6 +282,14 @@ mca_btl_base_descriptor_t *btl_verbena_alloc(mca_btl_base_module_t *btl,
     frag->base.des_flags = flags;
     frag->base.order = order;
     return &frag->base;
+}
+
+mca_btl_base_descriptor_t *btl_verbena_alloc(mca_btl_base_module_t *btl,
+                                             btl_verbena_endpoint_t *endpoint, uint8_t order,
+                                             size_t size, uint32_t flags)
+{
+    (void)btl;
+    return descriptor_get(endpoint, order, size, flags, false);
 }
 
 bool btl_verbena_pack(opal_convertor_t *convertor, void *to, size_t *len)
@@ -311,13 +389,15 @@ int btl_verbena_sendi(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoi
 {
     struct iovec pieces[2] = {{.iov_base = header, .iov_len = header_size},
                               {.iov_len = payload_size}};
-    uint32_t parts = btl_verbena_parts(endpoint->module, header_size + payload_size);
+    size_t size = header_size + payload_size;
+    uint32_t parts = btl_verbena_parts(endpoint->module, size);
+    bool later = btl_verbena_burst_over(endpoint) && size <= BTL_VERBENA_PLAIN_MAX;
     int status;
 
-    if (OPAL_UNLIKELY(!leave_at_once(endpoint, parts))) {
+    (void)btl;
+    if (OPAL_UNLIKELY(later || !leave_at_once(endpoint, parts))) {
         if (descriptor)
-            *descriptor =
-                btl_verbena_alloc(btl, endpoint, order, header_size + payload_size, flags);
+            *descriptor = descriptor_get(endpoint, order, size, flags, later);
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     if (OPAL_UNLIKELY(parts > 1)) {

@@ -31,6 +31,8 @@ static void endpoint_construct(btl_verbena_endpoint_t *endpoint)
     OBJ_CONSTRUCT(&endpoint->given, opal_list_t);
     OBJ_CONSTRUCT(&endpoint->served, opal_list_t);
     endpoint->last_token = 0;
+    atomic_init(&endpoint->turn, 0);
+    atomic_init(&endpoint->sent, 0);
 }
 
 static void endpoint_destruct(btl_verbena_endpoint_t *endpoint)

@@ -305,10 +305,20 @@ static void register_own(btl_verbena_component_t *component)
         .help = "Registered regions of memory beyond which the one longest unused is given up "
                 "for each new one",
     };
+    static const struct vbn_param burst = {
+        .name = "burst",
+        .type = VBN_PARAM_UINT,
+        .max = 1048576,
+        .unit = "messages",
+        .help = "Messages to one peer that leave at once, until the sender looks after the network "
+                "again; short ones beyond leave together then. 0: all leave at once. Where it is "
+                "not given: 8 where the device is software, else 0",
+    };
 
     component->idle_wait_given =
         register_own_number(component, &idle_wait, &component->idle_wait_ms);
     register_own_number(component, &registrations, &component->registrations_max);
+    component->burst_given = register_own_number(component, &burst, &component->burst);
 }
 
 void btl_verbena_params_register(btl_verbena_component_t *component)
@@ -323,6 +333,9 @@ void btl_verbena_params_register(btl_verbena_component_t *component)
                  "print on stderr, at the end of each rank, what went over which device",
                  MCA_BASE_VAR_TYPE_BOOL, NULL, OPAL_INFO_LVL_5, &component->show_counters);
 }
+
+/* Messages to a peer that leave at once on a software device, see doc/performance.md. */
+#define BURST 8
 
 /* --- what the device allows ----------------------------------------------------------------- */
 
@@ -340,6 +353,8 @@ void btl_verbena_params_fit(mca_btl_base_module_t *btl, const struct vbn_attr *a
     btl->btl_rndv_eager_limit = at_most(btl->btl_rndv_eager_limit, btl->btl_eager_limit);
     if (attr->software && !component->eager_limit_given)
         component->defaults.btl_eager_limit = btl->btl_eager_limit = BTL_VERBENA_LONG_MAX;
+    if (attr->software && !component->burst_given)
+        component->burst = BURST;
     btl->btl_put_limit = at_most(btl->btl_put_limit, attr->max_rma_len);
     btl->btl_get_limit = at_most(btl->btl_get_limit, attr->max_rma_len);
     /* ob1 takes the pipeline's size for the put's, 0 for no limit. */

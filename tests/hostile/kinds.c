@@ -319,6 +319,31 @@ static void parts_of_nothing(struct hostile *h, struct ibv_send_wr *wr)
         memcpy(h->message + sizeof(hdr), &part, sizeof(part));
 }
 
+/* Coalesced messages (btl_verbena_coalesce.c) for a tag that nobody takes: right ones, and then one
+ * that is cut short, longer than what came, or for no tag. */
+static void together_with_nothing(struct hostile *h, struct ibv_send_wr *wr)
+{
+    static const uint32_t lengths[] = {0, 8, 9, 500, UINT32_MAX - 8, UINT32_MAX - 7, UINT32_MAX};
+    struct vbn_wire_hdr hdr = header(h, VBN_WIRE_AM);
+    struct {
+        uint32_t len;
+        uint16_t tag, reserved;
+    } inner = {htobe32(8), htobe16(254), 0};
+
+    hdr.id = 44;
+    hdr.len = (uint32_t)(rnd(h) % 500);
+    say(h, wr, &hdr, hdr.len);
+    for (uint32_t i = 0; i < hdr.len; i++)
+        h->message[sizeof(hdr) + i] = (uint8_t)rnd(h);
+    for (uint32_t at = 0; at + 16 <= hdr.len; at += 16) {
+        memcpy(h->message + sizeof(hdr) + at, &inner, sizeof(inner));
+        if (rnd(h) % 8 == 0) {
+            inner.len = htobe32(lengths[rnd(h) % 7]);
+            inner.tag = htobe16((uint16_t)(rnd(h) % 2 ? 254 : 256 + rnd(h) % 65280));
+        }
+    }
+}
+
 /* --- the table -------------------------------------------------------------------------------- */
 
 /* clang-format off */
@@ -387,6 +412,8 @@ struct kind kinds[] = {
      .reasons = REASON(BUSY), .speak = asks_the_process},
     {.name = "memory/parts-of-nothing", .then = THEN_ASKS,
      .reasons = REASON(BUSY), .speak = parts_of_nothing},
+    {.name = "memory/together-with-nothing", .then = THEN_ASKS,
+     .reasons = REASON(BUSY), .speak = together_with_nothing},
 };
 /* clang-format on */
 const unsigned kind_count = sizeof(kinds) / sizeof(kinds[0]);

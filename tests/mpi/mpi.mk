@@ -7,6 +7,7 @@ endif
 tests_mpi_mpi_suite_SOURCES = \
 	tests/mpi/all_pairs.c \
 	tests/mpi/buffers.c \
+	tests/mpi/bursts.c \
 	tests/mpi/collectives.c \
 	tests/mpi/common.c \
 	tests/mpi/common.h \
@@ -45,6 +46,7 @@ EXTRA_DIST += \
 	tests/mpi/common.sh \
 	tests/mpi/on-nodes \
 	tests/mpi/repeat-jobs \
+	tests/mpi/run-bursts \
 	tests/mpi/run-hpcc \
 	tests/mpi/run-mix \
 	tests/mpi/run-netpipe \

@@ -15,6 +15,7 @@ void run_sizes(const struct job *job);
 void run_unexpected(const struct job *job);
 void run_outstanding(const struct job *job);
 void run_flood(const struct job *job);
+void run_bursts(const struct job *job);
 void run_p2p_modes(const struct job *job);
 void run_probe(const struct job *job);
 void run_datatypes(const struct job *job);

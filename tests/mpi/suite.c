@@ -27,6 +27,7 @@ static const struct program programs[] = {
     {"unexpected", run_unexpected, "thousands of unexpected messages, received in other orders"},
     {"outstanding", run_outstanding, "thousands of open requests, completed in all manners"},
     {"flood", run_flood, "bursts, incast and one-way streams to a busy receiver"},
+    {"bursts", run_bursts, "many short messages at once, which may go together"},
     {"p2p_modes", run_p2p_modes, "send modes, persistent requests, self, PROC_NULL, truncation"},
     {"probe", run_probe, "probe, matched probe, cancelled receives"},
     {"datatypes", run_datatypes, "derived datatypes on both sides, gaps checked"},
