@@ -18,6 +18,7 @@ extern const struct vbn_algorithm vbn_bcast_two_tree;
 extern const struct vbn_algorithm vbn_reduce_chain;
 extern const struct vbn_algorithm vbn_reduce_knomial;
 extern const struct vbn_algorithm vbn_reduce_rabenseifner;
+extern const struct vbn_algorithm vbn_reduce_two_tree;
 
 extern const struct vbn_algorithm vbn_allreduce_recursive_doubling;
 extern const struct vbn_algorithm vbn_allreduce_circulant;

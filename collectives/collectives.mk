@@ -49,6 +49,7 @@ libverbena_core_la_SOURCES += \
 	collectives/reduce_chain.c \
 	collectives/reduce_knomial.c \
 	collectives/reduce_rabenseifner.c \
+	collectives/reduce_two_tree.c \
 	collectives/reduce_scatter_circulant.c \
 	collectives/reduce_scatter_ordered.c \
 	collectives/reduce_scatter_pairwise.c \

@@ -19,6 +19,7 @@ const struct vbn_algorithm *const vbn_algorithms[] = {
     &vbn_reduce_chain,
     &vbn_reduce_knomial,
     &vbn_reduce_rabenseifner,
+    &vbn_reduce_two_tree,
     &vbn_allreduce_recursive_doubling,
     &vbn_allreduce_circulant,
     &vbn_allreduce_knomial,
