@@ -29,6 +29,7 @@ enum {
     VBN_ALGO_RADIX = 4,       /* `param` is a radix, 2 or more */
     VBN_ALGO_SEGMENT = 8,     /* `param` is a segment in bytes; 0: by the model */
     VBN_ALGO_TURNS = 16,      /* begins at the call's `root` although the operation has none */
+    VBN_ALGO_AT_ONCE = 32,    /* its busiest rank sends without a wait: nobody holds it up */
 };
 
 struct vbn_algorithm {

@@ -12,6 +12,7 @@ extern const struct vbn_algorithm vbn_barrier_recursive_doubling;
 extern const struct vbn_algorithm vbn_bcast_chain;
 extern const struct vbn_algorithm vbn_bcast_circulant;
 extern const struct vbn_algorithm vbn_bcast_knomial;
+extern const struct vbn_algorithm vbn_bcast_linear;
 extern const struct vbn_algorithm vbn_bcast_scatter_allgather;
 extern const struct vbn_algorithm vbn_bcast_two_tree;
 

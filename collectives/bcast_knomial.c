@@ -29,5 +29,5 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
     cost->all_bytes = cost->all_messages * m;
 }
 
-const struct vbn_algorithm vbn_bcast_knomial = {VBN_COLL_BCAST, "knomial", VBN_ALGO_RADIX, 2,
-                                                build,          cost};
+const struct vbn_algorithm vbn_bcast_knomial = {
+    VBN_COLL_BCAST, "knomial", VBN_ALGO_RADIX | VBN_ALGO_AT_ONCE, 2, build, cost};

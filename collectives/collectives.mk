@@ -25,6 +25,7 @@ libverbena_core_la_SOURCES += \
 	collectives/bcast_chain.c \
 	collectives/bcast_circulant.c \
 	collectives/bcast_knomial.c \
+	collectives/bcast_linear.c \
 	collectives/bcast_scatter_allgather.c \
 	collectives/bcast_two_tree.c \
 	collectives/blocking.c \

@@ -14,6 +14,7 @@ const struct vbn_algorithm *const vbn_algorithms[] = {
     &vbn_bcast_knomial,
     &vbn_bcast_chain,
     &vbn_bcast_circulant,
+    &vbn_bcast_linear,
     &vbn_bcast_scatter_allgather,
     &vbn_bcast_two_tree,
     &vbn_reduce_chain,
@@ -146,8 +147,9 @@ struct vbn_coll_cost vbn_algorithm_cost(const struct vbn_algorithm *algorithm,
         cost.depth = cost.rounds;
     if (cost.all_messages == 0)
         cost.all_messages = call->size * cost.messages;
-    cost.turn_messages =
-        algorithm->limits & VBN_ALGO_TURNS ? cost.all_messages / call->size : cost.messages;
+    cost.turn_messages = algorithm->limits & (VBN_ALGO_TURNS | VBN_ALGO_AT_ONCE)
+                             ? cost.all_messages / call->size
+                             : cost.messages;
     if (cost.all_bytes == 0)
         cost.all_bytes = call->size * cost.bytes;
     return cost;

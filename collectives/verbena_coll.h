@@ -355,8 +355,8 @@ enum vbn_param_kind vbn_coll_param_kind(enum vbn_coll coll, unsigned i);
  * had to arrive before the next could leave, the others left one after the other. The busiest rank
  * sends `messages` with `bytes` in all, reduces `reduced` bytes and, beside its own contribution,
  * copies `copied`. All ranks together send `all_messages` with `all_bytes`. Where ranks share
- * processors some algorithms make another rank the busiest in each call: `turn_messages` is what a
- * rank sends in a call, on average over such turns; `messages` for the other algorithms.
+ * processors some algorithms make another rank the busiest in each call, or have it send without a
+ * wait: `turn_messages` is what a rank sends in a call on average; `messages` for the others.
  */
 struct vbn_coll_cost {
     double depth, rounds, path_bytes;
