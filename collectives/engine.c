@@ -29,7 +29,7 @@ static inline bool is_message(const struct vbn_step *step)
 
 static inline struct vbn_flight *flight_of(const vbn_coll_req_t *req, const struct vbn_step *step)
 {
-    return &req->flights[step->slot + (step->early ? req->sched.max_round_messages : 0)];
+    return &req->flights[step->slot];
 }
 
 static inline uint8_t *memory_at(const vbn_coll_req_t *req, struct vbn_at at)
@@ -39,16 +39,19 @@ static inline uint8_t *memory_at(const vbn_coll_req_t *req, struct vbn_at at)
     return base ? base + at.off : NULL;
 }
 
-static uint64_t tag_of(const vbn_coll_req_t *req, const struct vbn_step *step)
-{
-    return (uint64_t)req->team->id << 28 | (uint64_t)req->seq << 12 | step->tag;
-}
-
 static void flight_done(struct vbn_op *op)
 {
     struct vbn_flight *flight = op->arg;
 
     atomic_store_explicit(&flight->over, true, memory_order_release);
+}
+
+void vbn_engine_flights_init(vbn_coll_req_t *req)
+{
+    for (size_t i = 0; i < req->flight_room; i++) {
+        req->flights[i].op.done = flight_done;
+        req->flights[i].op.arg = &req->flights[i];
+    }
 }
 
 static inline bool is_over(struct vbn_flight *flight)
@@ -103,17 +106,15 @@ static int post(vbn_coll_req_t *req, const struct vbn_step *step)
     const vbn_team_t *team = req->team;
     struct vbn_flight *flight = flight_of(req, step);
     vbn_peer_t *peer = team->peers[step->peer];
+    uint64_t tag = req->tag | step->tag;
     int status;
 
-    flight->op.done = flight_done;
-    flight->op.arg = flight;
     atomic_store_explicit(&flight->over, false, memory_order_relaxed);
     if (step->kind == VBN_STEP_RECV)
-        status = team->tr->recv(team->port, peer, memory_at(req, step->to), step->len,
-                                tag_of(req, step), VBN_TAG_MAX, &flight->op);
+        status = team->tr->recv(team->port, peer, memory_at(req, step->to), step->len, tag,
+                                VBN_TAG_MAX, &flight->op);
     else
-        status = team->tr->send(peer, memory_at(req, step->from), step->len, tag_of(req, step),
-                                &flight->op);
+        status = team->tr->send(peer, memory_at(req, step->from), step->len, tag, &flight->op);
     if (status < 0)
         return status;
     flight->posted = true;
@@ -128,11 +129,10 @@ static void __attribute__((cold, noinline)) begin_ending(vbn_coll_req_t *req)
     bool in_round = false; /* otherwise only early receives have operations of their own */
 
     req->phase = VBN_PHASE_ENDING;
-    for (size_t i = 0; i < req->sched.count; i++) {
-        const struct vbn_step *step = &req->sched.steps[i];
+    for (const struct vbn_step *step = req->sched.steps; step != req->steps_end; step++) {
         struct vbn_flight *flight;
 
-        in_round = i == req->round || (in_round && step->kind != VBN_STEP_END);
+        in_round = step == req->round || (in_round && step->kind != VBN_STEP_END);
         if (step->kind != VBN_STEP_RECV || !(step->early || in_round))
             continue;
         flight = flight_of(req, step);
@@ -151,53 +151,53 @@ static bool all_over(const vbn_coll_req_t *req)
 
 static inline bool has(const vbn_coll_req_t *req, uint8_t what)
 {
-    return req->sched.steps[req->round].round_has & what;
+    return req->round->round_has & what;
 }
 
 /* Posts the round's receives, or sends. False: it has to go on later, or the request is ending. */
 static bool post_round(vbn_coll_req_t *req, enum vbn_step_kind kind)
 {
-    const struct vbn_step *step = &req->sched.steps[req->at];
-    bool any = kind == VBN_STEP_SEND ? has(req, VBN_ROUND_SENDS)
-                                     : has(req, VBN_ROUND_RECVS) || req->early_left;
-
-    for (; any && step->kind != VBN_STEP_END; step++, req->at++) {
+    for (const struct vbn_step *step = req->at; step->kind != VBN_STEP_END; step++) {
         int status;
 
         if (step->kind != kind || (step->early && flight_of(req, step)->posted))
             continue;
         status = post(req, step);
-        if (status == VBN_ERR_AGAIN)
+        if (status == VBN_ERR_AGAIN) {
+            req->at = step;
             return false;
+        }
         if (status != VBN_OK) {
             fail(req, step, status);
             begin_ending(req);
             return false;
         }
     }
-    req->at = req->round;
     return true;
 }
 
 /* False: a message of the round is not over yet, or the request is ending. */
-static bool wait_round(vbn_coll_req_t *req)
+static inline bool wait_round(vbn_coll_req_t *req)
 {
-    const struct vbn_step *step = &req->sched.steps[req->at];
+    const struct vbn_step *step = req->at;
 
-    for (; step->kind != VBN_STEP_END; step++, req->at++) {
+    for (; step->kind != VBN_STEP_END; step++) {
         struct vbn_flight *flight;
 
         if (!is_message(step))
             continue;
         flight = flight_of(req, step);
-        if (!is_over(flight))
+        if (!is_over(flight)) {
+            req->at = step;
             return false;
+        }
         flight->posted = step->early; /* not again */
         if (!take_result(req, step, flight)) {
             begin_ending(req);
             return false;
         }
     }
+    req->at = step;
     return true;
 }
 
@@ -228,11 +228,12 @@ static void local_step(vbn_coll_req_t *req, const struct vbn_step *step)
 }
 
 /* Takes the round's local steps and goes to the next, unless the request is ending. */
-static void finish_round(vbn_coll_req_t *req)
+static inline void finish_round(vbn_coll_req_t *req)
 {
-    for (size_t i = req->round; i < req->at && has(req, VBN_ROUND_LOCAL); i++)
-        if (!is_message(&req->sched.steps[i]))
-            local_step(req, &req->sched.steps[i]);
+    if (has(req, VBN_ROUND_LOCAL))
+        for (const struct vbn_step *step = req->round; step != req->at; step++)
+            if (!is_message(step))
+                local_step(req, step);
     if (req->phase == VBN_PHASE_ENDING)
         return;
     req->at = req->round = req->at + 1; /* from its end */
@@ -254,7 +255,7 @@ static void end(vbn_coll_req_t *req)
 static void post_early(vbn_coll_req_t *req)
 {
     for (; req->early_left; req->early_at++) {
-        const struct vbn_step *step = &req->sched.steps[req->early_at];
+        const struct vbn_step *step = req->early_at;
         int status;
 
         if (step->kind != VBN_STEP_RECV || !step->early)
@@ -271,43 +272,57 @@ static void post_early(vbn_coll_req_t *req)
     }
 }
 
-bool vbn_engine_advance(vbn_coll_req_t *req)
+/* Takes the round as far as it goes. False: it is not over, or the request is ending. */
+static inline bool advance_round(vbn_coll_req_t *req)
 {
-    if (req->early_left && req->phase != VBN_PHASE_REST && req->phase != VBN_PHASE_ENDING)
+    if (req->phase == VBN_PHASE_RECVS) {
+        if ((has(req, VBN_ROUND_RECVS) || req->early_left) && !post_round(req, VBN_STEP_RECV))
+            return false;
+        req->at = req->round;
+        req->phase = VBN_PHASE_SENDS;
+    }
+    if (req->phase == VBN_PHASE_SENDS) {
+        if (has(req, VBN_ROUND_SENDS) && !post_round(req, VBN_STEP_SEND))
+            return false;
+        req->at = req->round;
+        req->phase = VBN_PHASE_WAIT;
+    }
+    if (!wait_round(req))
+        return false;
+    finish_round(req);
+    return req->phase != VBN_PHASE_ENDING;
+}
+
+static bool __attribute__((noinline)) advance(vbn_coll_req_t *req)
+{
+    bool runs = req->phase != VBN_PHASE_REST && req->phase != VBN_PHASE_ENDING;
+
+    if (req->early_left && runs) {
         post_early(req);
-    for (;;) {
-        switch (req->phase) {
-        case VBN_PHASE_REST:
-            return true;
-        case VBN_PHASE_ENDING:
-            if (!all_over(req))
-                return false;
+        runs = req->phase != VBN_PHASE_ENDING;
+    }
+    while (runs) {
+        if (req->round == req->steps_end) {
             end(req);
             return true;
-        case VBN_PHASE_RECVS:
-            if (req->round == req->sched.count) {
-                end(req);
-                return true;
-            }
-            if (post_round(req, VBN_STEP_RECV))
-                req->phase = VBN_PHASE_SENDS;
-            else if (req->phase == VBN_PHASE_RECVS)
-                return false;
-            break;
-        case VBN_PHASE_SENDS:
-            if (post_round(req, VBN_STEP_SEND))
-                req->phase = VBN_PHASE_WAIT;
-            else if (req->phase == VBN_PHASE_SENDS)
-                return false;
-            break;
-        case VBN_PHASE_WAIT:
-            if (wait_round(req))
-                finish_round(req);
-            else if (req->phase == VBN_PHASE_WAIT)
-                return false;
-            break;
         }
+        runs = advance_round(req);
     }
+    if (req->phase == VBN_PHASE_ENDING && all_over(req))
+        end(req);
+    return req->phase == VBN_PHASE_REST;
+}
+
+/* Whether the round's messages still wait for the one that they waited for last. */
+static inline bool still_waits(const vbn_coll_req_t *req)
+{
+    return req->phase == VBN_PHASE_WAIT && !req->early_left && is_message(req->at) &&
+           !is_over(flight_of(req, req->at));
+}
+
+bool vbn_engine_advance(vbn_coll_req_t *req)
+{
+    return !still_waits(req) && advance(req);
 }
 
 void vbn_engine_start(vbn_coll_req_t *req)
@@ -318,12 +333,13 @@ void vbn_engine_start(vbn_coll_req_t *req)
     req->status = VBN_PENDING;
     req->error.text[0] = '\0';
     req->error.status = VBN_OK;
-    req->round = req->at = 0;
+    req->round = req->at = req->early_at = req->sched.steps;
+    req->steps_end = req->sched.steps + req->sched.count;
     req->moved_ns = 0;
     req->phase = VBN_PHASE_RECVS;
     if (req->team->opts.check)
         vbn_check_fill(req, memory_at(req, vbn_at(VBN_AT_TMP, 0)));
-    req->early_at = 0;
+    req->tag = (uint64_t)req->team->id << 28 | (uint64_t)req->seq << 12;
     req->early_left = req->sched.early;
     vbn_engine_advance(req);
 }
@@ -334,12 +350,9 @@ size_t vbn_engine_awaited(const vbn_coll_req_t *req)
 
     if (req->phase != VBN_PHASE_WAIT)
         return 0;
-    for (size_t i = req->at; req->sched.steps[i].kind != VBN_STEP_END; i++) {
-        const struct vbn_step *step = &req->sched.steps[i];
-
+    for (const struct vbn_step *step = req->at; step->kind != VBN_STEP_END; step++)
         if (is_message(step) && step->len > longest && !is_over(flight_of(req, step)))
             longest = step->len;
-    }
     return longest;
 }
 
@@ -350,9 +363,7 @@ static void name_awaited(const vbn_coll_req_t *req, char *text, size_t len)
     int n;
 
     text[0] = '\0';
-    for (size_t i = req->round; i < req->sched.count; i++) {
-        const struct vbn_step *step = &req->sched.steps[i];
-
+    for (const struct vbn_step *step = req->round; step != req->steps_end; step++) {
         if (step->kind == VBN_STEP_END)
             return;
         if (!is_message(step) || is_over(flight_of(req, step)))
@@ -374,8 +385,8 @@ void vbn_engine_stall_report(vbn_coll_req_t *req)
     char awaited[240];
 
     req->stall_told = true;
-    for (size_t i = 0; i < req->round; i++)
-        rounds += req->sched.steps[i].kind == VBN_STEP_END;
+    for (const struct vbn_step *step = req->sched.steps; step != req->round; step++)
+        rounds += step->kind == VBN_STEP_END;
     name_awaited(req, awaited, sizeof(awaited));
     if (!awaited[0])
         snprintf(awaited, sizeof(awaited), "the transport to end its messages");

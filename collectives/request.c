@@ -175,6 +175,7 @@ static int take_memory(vbn_coll_req_t *req)
         free(req->flights);
         req->flights = calloc(flights, sizeof(*req->flights));
         req->flight_room = req->flights ? flights : 0;
+        vbn_engine_flights_init(req);
     }
     if (sched->tmp_len > req->tmp_room)
         take_scratch(req, sched->tmp_len);
@@ -192,6 +193,7 @@ static int build(vbn_coll_req_t *req, struct vbn_error *err)
     if (req->team->opts.check)
         vbn_check_build(&req->sched, &req->call);
     req->algorithm->build(&req->sched, &req->call);
+    vbn_sched_seal(&req->sched);
     status = take_memory(req);
     if (status != VBN_OK)
         return vbn_error_set(err, status, "no memory for %s of %u ranks (%s): %zu bytes of scratch",

@@ -54,8 +54,15 @@ void vbn_sched_add(struct vbn_sched *sched, const struct vbn_step *step)
 
 /*
  * Early receives have operations of their own; the rest of a round's messages take those that the
- * round before has left. The engine puts the early ones after the others.
+ * round before has left. In the end the early ones come after the others.
  */
+void vbn_sched_seal(struct vbn_sched *sched)
+{
+    for (size_t i = 0; i < sched->count; i++)
+        if (sched->steps[i].early)
+            sched->steps[i].slot += sched->max_round_messages;
+}
+
 static void add_message(struct vbn_sched *sched, const struct vbn_step *message)
 {
     struct vbn_step step = *message;

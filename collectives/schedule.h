@@ -45,7 +45,7 @@ struct vbn_step {
     bool early;
     uint16_t tag;
     uint32_t peer;
-    uint32_t slot; /* messages: which of the request's operations carries it */
+    uint32_t slot; /* messages: which of the request's operations carries it, after seal() */
     struct vbn_at to, from;
     size_t len;
 };
@@ -96,6 +96,9 @@ void vbn_sched_send(struct vbn_sched *sched, uint32_t peer, struct vbn_at from, 
 void vbn_sched_copy(struct vbn_sched *sched, struct vbn_at to, struct vbn_at from, size_t len);
 void vbn_sched_reduce(struct vbn_sched *sched, struct vbn_at to, struct vbn_at from, size_t len);
 void vbn_sched_end(struct vbn_sched *sched);
+
+/* The schedule is written. */
+void vbn_sched_seal(struct vbn_sched *sched);
 
 /* Messages without data. */
 void vbn_sched_signal(struct vbn_sched *sched, uint32_t peer, size_t step);

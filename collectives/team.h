@@ -57,6 +57,7 @@ struct vbn_coll_req {
     bool stall_told;
     int status;
     uint16_t seq;
+    uint64_t tag; /* of its messages, without the step's */
 
     /* the call */
     struct vbn_coll_args args; /* as the caller gave them; whether there was a user's operation */
@@ -77,8 +78,10 @@ struct vbn_coll_req {
     size_t tmp_room;
     vbn_region_t *tmp_region; /* scratch, registered; or NULL */
 
-    size_t round, at; /* the first step of the round; the next to look at */
-    size_t early_at;  /* early receives: the next to look at, how many are to be posted */
+    const struct vbn_step *round, *at; /* the round's first step; the next to look at */
+    const struct vbn_step *steps_end;
+    const struct vbn_step *early_at; /* early receives: the next to look at, how many are to be
+                                      * posted */
     uint32_t early_left;
     uint64_t moved_ns, sleep_at_ns;
     struct vbn_error error;
@@ -140,7 +143,9 @@ void vbn_select(vbn_coll_req_t *req);
 int vbn_rules_parse(vbn_team_t *team, const char *text, const char *where, struct vbn_error *err);
 int vbn_rules_load(vbn_team_t *team, const char *path, struct vbn_error *err);
 
-/* engine.c: starts REQ's schedule; carries it on; true when it is over. */
+/* engine.c: makes new flights of REQ ready; starts its schedule; carries it on; true when it is
+ * over. */
+void vbn_engine_flights_init(vbn_coll_req_t *req);
 void vbn_engine_start(vbn_coll_req_t *req);
 bool vbn_engine_advance(vbn_coll_req_t *req);
 /* The longest message that REQ waits for now, in bytes. */
