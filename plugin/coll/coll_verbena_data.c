@@ -71,7 +71,7 @@ void coll_verbena_types_init(void)
 
 static bool builtin_op(struct ompi_op_t *op, enum vbn_op_kind *kind)
 {
-    const struct {
+    static const struct {
         MPI_Op op;
         enum vbn_op_kind kind;
     } known[] = {
