@@ -87,6 +87,7 @@ struct btl_verbena_module {
     opal_mutex_t lock; /* guards `regions`, the two lists below and those of the endpoints */
     struct mca_btl_base_endpoint_t *endpoints; /* all, also those of departed peers */
     opal_list_t busy;                          /* endpoints with work that waits */
+    atomic_size_t busy_count;                  /* of them, for those who have not the lock */
     opal_mutex_t resuming;                     /* held by the thread that works off `busy` */
     atomic_uint turn;                          /* counts calls of progress */
     uint32_t burst; /* messages to a peer that leave at once in each turn */

@@ -324,7 +324,7 @@ static int component_progress(void)
     btl_verbena_module_t *module = mca_btl_verbena_component.module;
     int done = vbn_progress(module->context);
 
-    if (OPAL_UNLIKELY(opal_list_get_size(&module->busy) > 0))
+    if (OPAL_UNLIKELY(atomic_load_explicit(&module->busy_count, memory_order_relaxed) > 0))
         done += btl_verbena_work_resume(module);
     btl_verbena_turn_end(module);
     if (OPAL_UNLIKELY(atomic_load_explicit(&module->idle.most_ms, memory_order_relaxed) > 0))

@@ -63,6 +63,13 @@ int btl_verbena_opal_status(int status)
 
 /* --- what waits ----------------------------------------------------------------------------- */
 
+/* After a change of `busy`, with the lock. */
+static void count_busy(btl_verbena_module_t *module)
+{
+    atomic_store_explicit(&module->busy_count, opal_list_get_size(&module->busy),
+                          memory_order_relaxed);
+}
+
 void btl_verbena_work_add(btl_verbena_work_t *work, opal_list_t *list)
 {
     btl_verbena_endpoint_t *endpoint = work->endpoint;
@@ -72,6 +79,7 @@ void btl_verbena_work_add(btl_verbena_work_t *work, opal_list_t *list)
     opal_list_append(list, &work->super);
     if (!endpoint->is_busy)
         opal_list_append(&module->busy, &endpoint->super);
+    count_busy(module);
     endpoint->is_busy = true;
     OPAL_THREAD_UNLOCK(&module->lock);
 }
@@ -99,6 +107,7 @@ static btl_verbena_endpoint_t *busy_take(btl_verbena_module_t *module)
 
     OPAL_THREAD_LOCK(&module->lock);
     item = opal_list_remove_first(&module->busy);
+    count_busy(module);
     OPAL_THREAD_UNLOCK(&module->lock);
     return (btl_verbena_endpoint_t *)item;
 }
@@ -112,6 +121,7 @@ static void busy_put_back(btl_verbena_endpoint_t *endpoint)
         !opal_list_is_empty(&endpoint->waiting) || !opal_list_is_empty(&endpoint->given);
     if (endpoint->is_busy)
         opal_list_append(&module->busy, &endpoint->super);
+    count_busy(module);
     OPAL_THREAD_UNLOCK(&module->lock);
 }
 
@@ -145,7 +155,7 @@ static int endpoint_resume(btl_verbena_endpoint_t *endpoint)
 
 int btl_verbena_work_resume(btl_verbena_module_t *module)
 {
-    size_t count = opal_list_get_size(&module->busy);
+    size_t count = atomic_load_explicit(&module->busy_count, memory_order_relaxed);
     btl_verbena_endpoint_t *endpoint;
     int done = 0;
 

@@ -37,6 +37,7 @@
 #include "verbena_coll.h"
 
 #include <stdbool.h>
+#include <stdatomic.h>
 #include <stddef.h>
 
 typedef struct coll_verbena_component {
@@ -46,9 +47,10 @@ typedef struct coll_verbena_component {
     bool node_aware;
     bool check;
     char *rules, *rules_file;
-    opal_mutex_t lock;   /* guards the two below */
-    opal_list_t pending; /* coll_verbena_request_t under way */
-    bool progressing;    /* our function is among opal_progress()'s */
+    opal_mutex_t lock;           /* guards what follows */
+    opal_list_t pending;         /* coll_verbena_request_t under way */
+    atomic_size_t pending_count; /* of them, for those who have not the lock */
+    bool progressing;            /* our function is among opal_progress()'s */
 } coll_verbena_component_t;
 
 extern coll_verbena_component_t mca_coll_verbena_component;

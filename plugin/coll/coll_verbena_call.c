@@ -151,6 +151,13 @@ static bool advance(coll_verbena_request_t *request)
     return true;
 }
 
+/* After a change of `pending`, with the lock. */
+static void count_pending(coll_verbena_component_t *component)
+{
+    atomic_store_explicit(&component->pending_count, opal_list_get_size(&component->pending),
+                          memory_order_relaxed);
+}
+
 /* Requests are completed without the lock: who hears of it may start others. */
 static int progress(void)
 {
@@ -159,7 +166,8 @@ static int progress(void)
     opal_list_t done;
     int n = 0;
 
-    if (opal_list_is_empty(&component->pending)) /* mostly; the next call sees what is new */
+    /* Mostly; the next call sees what is new. */
+    if (!atomic_load_explicit(&component->pending_count, memory_order_relaxed))
         return 0;
     if (OPAL_THREAD_TRYLOCK(&component->lock))
         return 0; /* another thread is at it */
@@ -171,6 +179,7 @@ static int progress(void)
             opal_list_append(&done, &request->super.super.super.super);
         }
     }
+    count_pending(component);
     OPAL_THREAD_UNLOCK(&component->lock);
     for (; (request = (coll_verbena_request_t *)opal_list_remove_first(&done)); n++)
         ompi_request_complete(&request->super.super, true);
@@ -185,6 +194,7 @@ static void hand_over(coll_verbena_request_t *request)
 
     OPAL_THREAD_LOCK(&component->lock);
     opal_list_append(&component->pending, &request->super.super.super.super);
+    count_pending(component);
     if (!component->progressing)
         opal_progress_register(progress);
     component->progressing = true;

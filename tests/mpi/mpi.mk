@@ -50,7 +50,9 @@ EXTRA_DIST += \
 	tests/mpi/run-hpcc \
 	tests/mpi/run-mix \
 	tests/mpi/run-netpipe \
+	tests/mpi/run-races \
 	tests/mpi/run-registrations \
 	tests/mpi/run-suite \
 	tests/mpi/run-valgrind \
+	tests/mpi/tsan.supp \
 	tests/mpi/valgrind.supp
