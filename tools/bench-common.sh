@@ -104,3 +104,10 @@ perf_tables() {
         perf_table "$test" "$column" "$unit" "$less" "$2" "$3" "${4:-}" <"$1"
     done
 }
+
+# Open MPI's own choice where each of N ranks has a processor: bound to it, and never offering it to
+# others. What soft-RoCE's environment says is for ranks that share.
+processor_each() {
+    (($(nproc) >= $1)) || return 0
+    export OMPI_MCA_mpi_yield_when_idle=0 OMPI_MCA_hwloc_base_binding_policy=core
+}

@@ -86,14 +86,14 @@ static int take_bursts(struct perf_pair *p, struct sender *senders, size_t len,
                        struct perf_figures *figures)
 {
     struct perf_span span = perf_span_begin(p->opts);
-    unsigned left = p->job->ranks - 1, fruitless = 0, msgs = 0;
+    unsigned left = p->job->ranks - 1, msgs = 0;
     double first = 0, now = 0;
     int status = VBN_OK;
 
     while (status == VBN_OK && left) {
         unsigned bursts = 0;
 
-        perf_poll(p, &fruitless);
+        perf_poll(p);
         status = serve(p, senders, len, now >= span.end_us, &bursts, &left);
         now = perf_now_us();
         if (now < span.start_us || now >= span.end_us)

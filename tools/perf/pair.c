@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #define KEY_MAX      4096u
-#define FRUITLESS    64u /* looks for something to do before others may have the processor */
 #define TAG_CARD     (UINT64_C(1) << 32)
 #define ALL_BUT_LAST (VBN_TAG_MAX - 1)
 
@@ -23,22 +22,16 @@ struct card {
 /* --- operations --------------------------------------------------------------------------------
  */
 
-void perf_poll(struct perf_pair *p, unsigned *fruitless)
+void perf_poll(struct perf_pair *p)
 {
-    if (p->job->tr->progress(p->job->port) > 0) {
-        *fruitless = 0;
-    } else if (++*fruitless >= p->patience) {
-        *fruitless = 0;
+    if (p->job->tr->progress(p->job->port) == 0 && p->yields)
         sched_yield();
-    }
 }
 
 static void poll_until_over(struct perf_pair *p, const struct vbn_op *op)
 {
-    unsigned fruitless = 0;
-
     while (op->status == VBN_PENDING)
-        perf_poll(p, &fruitless);
+        perf_poll(p);
 }
 
 static void wait_until_over(struct perf_pair *p, const struct vbn_op *op)
@@ -184,10 +177,13 @@ int perf_pair_share(struct perf_pair *p)
     return status;
 }
 
-/* Where processors are scarce others may have this one at once: the partner may be among them. */
-static unsigned patience_of(const struct vbn_job *job)
+/*
+ * Where processors are scarce others may have this one at once: the partner may be among them. Else
+ * nobody waits for it, and to offer it would be measured, too.
+ */
+static bool processors_are_scarce(const struct vbn_job *job)
 {
-    return job->local_ranks > sysconf(_SC_NPROCESSORS_ONLN) ? 1 : FRUITLESS;
+    return job->local_ranks > sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 /* --- both together -----------------------------------------------------------------------------
@@ -202,7 +198,7 @@ int perf_pair_init(struct perf_pair *p, struct vbn_job *job, const struct perf_o
     *p = (struct perf_pair){.job = job, .opts = opts, .measures = job->rank < half};
     p->partner = p->measures ? job->rank + half : job->rank - half;
     p->peer = job->peers[p->partner];
-    p->patience = patience_of(job);
+    p->yields = processors_are_scarce(job);
     if (opts->tests & 1u << PERF_INCAST)
         ops *= job->ranks;
     p->ops = calloc(ops, sizeof(*p->ops));

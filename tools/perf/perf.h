@@ -61,7 +61,7 @@ struct perf_pair {
     uint32_t partner; /* its rank */
     vbn_peer_t *peer;
     bool measures;
-    unsigned patience; /* looks for something to do before others may have the processor */
+    bool yields; /* where there is nothing to do, its processor to others */
 
     char *out, *in; /* size_max bytes each, and a margin */
     size_t mapped;  /* bytes of both */
@@ -82,9 +82,9 @@ void perf_pair_fini(struct perf_pair *p);
 /* P with another rank instead of its partner, and OPS of its own. */
 struct perf_pair perf_pair_with(const struct perf_pair *p, uint32_t rank, struct vbn_op *ops);
 
-/* One look for something to do, and the processor for others after many in a row that were not
- * fruitful. */
-void perf_poll(struct perf_pair *p, unsigned *fruitless);
+/* One look for something to do; where it was fruitless and processors are scarce, others may have
+ * this one. */
+void perf_poll(struct perf_pair *p);
 
 /* Goes on until OP, which STARTED says was begun, is over. */
 int perf_finish(struct perf_pair *p, int started, struct vbn_op *op);
