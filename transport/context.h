@@ -98,8 +98,20 @@ static inline uint64_t vbn_random_below(const vbn_context_t *ctx, uint64_t below
 VBN_COLD void vbn_context_fault(vbn_context_t *ctx, const char *what);
 
 /* Takes `progressing`; false where a caller further up, or another thread, has it. */
-bool vbn_progress_enter(vbn_context_t *ctx);
-void vbn_progress_leave(vbn_context_t *ctx);
+static inline bool vbn_progress_enter(vbn_context_t *ctx)
+{
+    if (ctx->opts.multithreaded)
+        return !atomic_exchange_explicit(&ctx->progressing, true, memory_order_acquire);
+    if (atomic_load_explicit(&ctx->progressing, memory_order_relaxed))
+        return false;
+    atomic_store_explicit(&ctx->progressing, true, memory_order_relaxed);
+    return true;
+}
+
+static inline void vbn_progress_leave(vbn_context_t *ctx)
+{
+    atomic_store_explicit(&ctx->progressing, false, memory_order_release);
+}
 
 /* Asynchronous events of the device; returns how many. */
 int vbn_async_poll(vbn_context_t *ctx);

@@ -131,22 +131,6 @@ VBN_COLD static int look_around(vbn_context_t *ctx)
     return n;
 }
 
-bool vbn_progress_enter(vbn_context_t *ctx)
-{
-    if (!ctx->opts.multithreaded) {
-        if (atomic_load_explicit(&ctx->progressing, memory_order_relaxed))
-            return false;
-        atomic_store_explicit(&ctx->progressing, true, memory_order_relaxed);
-        return true;
-    }
-    return !atomic_exchange_explicit(&ctx->progressing, true, memory_order_acquire);
-}
-
-void vbn_progress_leave(vbn_context_t *ctx)
-{
-    atomic_store_explicit(&ctx->progressing, false, memory_order_release);
-}
-
 int vbn_progress(vbn_context_t *ctx)
 {
     int n;

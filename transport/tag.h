@@ -71,6 +71,22 @@ static inline struct vbn_tag_op *vbn_tag_of(struct vbn_op *op)
     return (struct vbn_tag_op *)(void *)op->room;
 }
 
+/* An operation that begins. Field by field: compilers clear the whole with a string instruction,
+ * which takes as long as the rest of a send. */
+static inline void vbn_tag_op_init(struct vbn_tag_op *t, vbn_endpoint_t *ep, void *buf, size_t cap,
+                                   uint64_t mask)
+{
+    t->ep = ep;
+    t->buf = buf;
+    t->cap = cap;
+    t->at = 0;
+    t->mask = mask;
+    t->mem = NULL;
+    t->last = NULL;
+    t->state = 0;
+    t->begun = t->refused = t->puts = t->told = false;
+}
+
 static inline struct vbn_op *vbn_tag_op(struct vbn_tag_op *t)
 {
     return vbn_container_of((uint64_t *)(void *)t, struct vbn_op, room);

@@ -296,7 +296,7 @@ int vbn_tag_recv(vbn_context_t *ctx, vbn_endpoint_t *ep, void *buf, size_t len, 
 
     if (tag > VBN_TAG_MAX || mask > VBN_TAG_MAX || (len && !buf))
         return VBN_ERR_INVALID;
-    *t = (struct vbn_tag_op){.ep = ep, .buf = buf, .cap = len, .mask = mask};
+    vbn_tag_op_init(t, ep, buf, len, mask);
     op->status = VBN_PENDING;
     op->tag = tag;
     vbn_lock(ctx);

@@ -165,7 +165,7 @@ int vbn_tag_send(vbn_endpoint_t *ep, const void *buf, size_t len, uint64_t tag, 
         op->peer = (vbn_peer_t *)ep;
         op->tag = tag;
         op->len = len;
-        *t = (struct vbn_tag_op){.ep = ep, .buf = (char *)(uintptr_t)buf, .cap = len};
+        vbn_tag_op_init(t, ep, (void *)(uintptr_t)buf, len, 0);
         rc = start(ep, t);
         if (rc == VBN_OK)
             op->status = VBN_OK;

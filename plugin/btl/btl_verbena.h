@@ -79,11 +79,12 @@ struct btl_verbena_module {
     opal_free_list_t long_frags; /* the same for messages in parts */
     opal_free_list_t assemblies; /* btl_verbena_long_t */
     opal_list_t assembling;      /* of them, those whose last part is to come; progress has them */
-    opal_mutex_t parting;        /* held while the parts of a message are sent */
-    opal_free_list_t rmas;       /* btl_verbena_rma_t */
-    opal_free_list_t served;     /* btl_verbena_served_t */
-    uint32_t ranks;              /* of the job */
-    atomic_ulong served_count;   /* operations done for others */
+    mca_btl_base_descriptor_t arrival; /* what is being handed up; progress has it */
+    opal_mutex_t parting;              /* held while the parts of a message are sent */
+    opal_free_list_t rmas;             /* btl_verbena_rma_t */
+    opal_free_list_t served;           /* btl_verbena_served_t */
+    uint32_t ranks;                    /* of the job */
+    atomic_ulong served_count;         /* operations done for others */
     opal_mutex_t lock; /* guards `regions`, the two lists below and those of the endpoints */
     struct mca_btl_base_endpoint_t *endpoints; /* all, also those of departed peers */
     opal_list_t busy;                          /* endpoints with work that waits */

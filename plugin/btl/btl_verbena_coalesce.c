@@ -84,7 +84,7 @@ static size_t hand_up_one(btl_verbena_module_t *module, char *bytes, size_t left
         return 0;
     segment = (mca_btl_base_segment_t){.seg_addr.pval = bytes + sizeof(inner), .seg_len = len};
     if (OPAL_UNLIKELY(!btl_verbena_deliver(&module->super, (mca_btl_base_tag_t)ntohs(inner.tag),
-                                           &segment, 1)))
+                                           &module->arrival, &segment, 1)))
         btl_verbena_nobody_takes((mca_btl_base_tag_t)ntohs(inner.tag), len);
     return btl_verbena_coalesced_len(len);
 }

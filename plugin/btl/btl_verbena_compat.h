@@ -85,17 +85,20 @@ static inline bool btl_verbena_osc_rdma_fits(bool sound_reads)
 
 /*
  * Hands one received message, COUNT pieces, to whoever registered TAG; they may be changed in
- * place. False when nobody has.
+ * place. ARRIVAL is all zero but for what was written here before: to clear one for each message
+ * costs more than to deliver it. False when nobody has.
  */
 static inline bool btl_verbena_deliver(mca_btl_base_module_t *btl, mca_btl_base_tag_t tag,
+                                       mca_btl_base_descriptor_t *arrival,
                                        mca_btl_base_segment_t *segments, size_t count)
 {
     const mca_btl_active_message_callback_t *upper = &mca_btl_base_active_message_trigger[tag];
-    mca_btl_base_descriptor_t descriptor = {.des_segments = segments, .des_segment_count = count};
 
     if (!upper->cbfunc)
         return false;
-    upper->cbfunc(btl, tag, &descriptor, upper->cbdata);
+    arrival->des_segments = segments;
+    arrival->des_segment_count = count;
+    upper->cbfunc(btl, tag, arrival, upper->cbdata);
     return true;
 }
 
