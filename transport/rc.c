@@ -159,7 +159,7 @@ static void rc_attr(vbn_port_t *port, struct vbn_port_attr *attr)
     struct vbn_port_attr full = {
         .device = ctx->device.name,
         .eager_limit =
-            vbn_max(vbn_tag_eager_limit(ctx), ctx->max_am_len - sizeof(struct vbn_wire_tag)),
+            vbn_max(ctx->tags.eager_limit, ctx->max_am_len - sizeof(struct vbn_wire_tag)),
         .max_send = VBN_WIRE_LEN_MAX,
         .max_rma = ctx->device.max_msg_size,
         .max_address = VBN_ADDRESS_MAX,

@@ -151,12 +151,13 @@ static inline void after_message(struct vbn_conn *conn)
 }
 
 /* A tagged message; true if BUF is still needed for it. */
-static bool take_tagged(struct vbn_conn *conn, struct vbn_rxbuf *buf, uint32_t len)
+static bool take_tagged(struct vbn_conn *conn, struct vbn_rxbuf *buf,
+                        const struct vbn_wire_hdr *hdr)
 {
-    enum vbn_tag_verdict verdict = vbn_tag_arrived(conn->ep, buf);
+    enum vbn_tag_verdict verdict = vbn_tag_arrived(conn->ep, buf, hdr);
 
     conn->ctx->counters.rx_msgs++;
-    conn->ctx->counters.rx_bytes += len;
+    conn->ctx->counters.rx_bytes += hdr->len;
     if (vbn_unlikely(verdict == VBN_TAG_MALFORMED)) {
         conn->ep->rx_next--; /* nobody has heard it: stranger.h */
         vbn_rx_malformed(conn->ep);
@@ -204,7 +205,7 @@ static inline bool take_message(struct vbn_conn *conn, struct vbn_rxbuf *buf, ui
         deliver(conn->ctx, ep, &hdr, (char *)buf->obj.buf + sizeof(hdr));
     } else if (hdr.type == VBN_WIRE_TAG) {
         ep->rx_next++;
-        held = take_tagged(conn, buf, hdr.len);
+        held = take_tagged(conn, buf, &hdr);
     } else if (hdr.type == VBN_WIRE_BYE) {
         vbn_endpoint_peer_closed(ep);
         return false;

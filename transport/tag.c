@@ -18,6 +18,10 @@ void vbn_tags_init(vbn_context_t *ctx)
     TAILQ_INIT(&tags->ended);
     TAILQ_INIT(&tags->busy);
     vbn_pool_init(&tags->earlies, ctx, sizeof(struct vbn_tag_early), 0, UINT32_MAX, NULL);
+    tags->eager_limit = ctx->opts.rndv_limit;
+    if (ctx->device.sound_reads)
+        tags->eager_limit = vbn_min(tags->eager_limit, ctx->opts.rndv_registered);
+    tags->whole_max = vbn_min(tags->eager_limit, ctx->max_am_len - sizeof(struct vbn_wire_tag));
 }
 
 void vbn_tags_fini(vbn_context_t *ctx)
@@ -43,7 +47,8 @@ void vbn_tag_release_mem(struct vbn_tag_op *t)
 
 void vbn_tag_end(vbn_context_t *ctx, struct vbn_tag_op *t, int status)
 {
-    vbn_tag_release_mem(t);
+    if (vbn_unlikely(t->mem))
+        vbn_tag_release_mem(t);
     t->state = VBN_TAG_ENDED;
     t->number = (uint64_t)(int64_t)status;
     TAILQ_INSERT_TAIL(&ctx->tags.ended, t, entry);
@@ -111,7 +116,8 @@ static int deliver_ended(vbn_context_t *ctx)
     return n;
 }
 
-int vbn_tags_advance(vbn_context_t *ctx)
+/* Goes once through the endpoints with sends to go on with, or messages held. */
+static int advance_busy(vbn_context_t *ctx)
 {
     vbn_endpoint_t *ep, *last = TAILQ_LAST(&ctx->tags.busy, vbn_tag_busy_list);
     int n = 0;
@@ -126,6 +132,13 @@ int vbn_tags_advance(vbn_context_t *ctx)
         if (ep->state == VBN_EP_CLOSING)
             vbn_endpoint_advance_close(ep);
     }
+    return n;
+}
+
+int vbn_tags_advance(vbn_context_t *ctx)
+{
+    int n = vbn_unlikely(!TAILQ_EMPTY(&ctx->tags.busy)) ? advance_busy(ctx) : 0;
+
     return n + deliver_ended(ctx);
 }
 

@@ -57,6 +57,7 @@ struct vbn_tag_op {
     };
     uint32_t rkey;
     uint8_t state;
+    uint8_t bucket;   /* receive: where it is posted, unless wild */
     bool wild : 1;    /* receive: in tags->wild rather than in a bucket */
     bool begun : 1;   /* send: its first part is in a message */
     bool refused : 1; /* send: the receiver takes it in parts only */
@@ -107,13 +108,15 @@ struct vbn_tag_early {
 };
 TAILQ_HEAD(vbn_tag_earlies, vbn_tag_early);
 
-#define VBN_TAG_BUCKETS 256u
+#define VBN_TAG_BUCKETS 256u /* numbered by a byte */
 
 struct vbn_tags {
     struct vbn_tag_list posted[VBN_TAG_BUCKETS], wild; /* receives, by source and tag; the others */
     struct vbn_tag_earlies early[VBN_TAG_BUCKETS], early_order;
     struct vbn_pool earlies;
     uint64_t early_bytes; /* in all of them */
+    uint64_t eager_limit; /* bytes up to which any message is copied */
+    uint64_t whole_max;   /* bytes up to which one goes as a whole */
     uint64_t posts;       /* receives so far: their order */
     uint32_t offers;      /* so far: their ids */
     uint32_t wild_any;    /* receives in `wild` that name no endpoint */
@@ -141,9 +144,6 @@ void vbn_tag_peer_fini(vbn_endpoint_t *ep);
 /* --- the entries: contracts in verbena_transport.h; these take the lock ------------------------
  */
 
-/* Bytes up to which any message is copied. */
-uint64_t vbn_tag_eager_limit(const vbn_context_t *ctx);
-
 int vbn_tag_send(vbn_endpoint_t *ep, const void *buf, size_t len, uint64_t tag, struct vbn_op *op);
 int vbn_tag_recv(vbn_context_t *ctx, vbn_endpoint_t *ep, void *buf, size_t len, uint64_t tag,
                  uint64_t mask, struct vbn_op *op);
@@ -156,9 +156,10 @@ int vbn_tag_cancel(vbn_context_t *ctx, struct vbn_op *op);
 
 enum vbn_tag_verdict { VBN_TAG_TAKEN, VBN_TAG_HELD, VBN_TAG_MALFORMED };
 
-/* A message of type TAG from EP, in BUF. HELD: BUF stays here until it is given to
- * vbn_rx_release(). */
-enum vbn_tag_verdict vbn_tag_arrived(vbn_endpoint_t *ep, struct vbn_rxbuf *buf);
+/* A message of type TAG from EP with the header HDR, in BUF. HELD: BUF stays here until it is given
+ * to vbn_rx_release(). */
+enum vbn_tag_verdict vbn_tag_arrived(vbn_endpoint_t *ep, struct vbn_rxbuf *buf,
+                                     const struct vbn_wire_hdr *hdr);
 
 /* Goes on with what waited for messages or credits, and calls back what has ended; how much. */
 int vbn_tags_advance(vbn_context_t *ctx);

@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t bucket_of(const vbn_endpoint_t *ep, uint64_t tag)
+static uint8_t bucket_of(const vbn_endpoint_t *ep, uint64_t tag)
 {
     uint64_t h = ((uintptr_t)ep >> 6) ^ (tag * UINT64_C(0x9e3779b97f4a7c15));
 
-    return (uint32_t)((h ^ h >> 32 ^ h >> 16) % VBN_TAG_BUCKETS);
+    return (uint8_t)((h ^ h >> 32 ^ h >> 16) % VBN_TAG_BUCKETS);
 }
 
 static bool is_exact(const struct vbn_tag_op *t)
@@ -32,10 +32,12 @@ void vbn_tag_post(vbn_context_t *ctx, struct vbn_tag_op *t)
     t->state = VBN_TAG_POSTED;
     t->number = tags->posts++;
     t->wild = !is_exact(t);
-    if (t->wild)
+    if (t->wild) {
         TAILQ_INSERT_TAIL(&tags->wild, t, entry);
-    else
-        TAILQ_INSERT_TAIL(&tags->posted[bucket_of(t->ep, vbn_tag_op(t)->tag)], t, entry);
+    } else {
+        t->bucket = bucket_of(t->ep, vbn_tag_op(t)->tag);
+        TAILQ_INSERT_TAIL(&tags->posted[t->bucket], t, entry);
+    }
     if (t->ep)
         t->ep->tag.posted++;
     else
@@ -49,7 +51,7 @@ void vbn_tag_unpost(vbn_context_t *ctx, struct vbn_tag_op *t)
     if (t->wild)
         TAILQ_REMOVE(&tags->wild, t, entry);
     else
-        TAILQ_REMOVE(&tags->posted[bucket_of(t->ep, vbn_tag_op(t)->tag)], t, entry);
+        TAILQ_REMOVE(&tags->posted[t->bucket], t, entry);
     if (t->ep)
         t->ep->tag.posted--;
     else
@@ -92,6 +94,8 @@ struct vbn_tag_early *vbn_tag_find_early(vbn_context_t *ctx, const struct vbn_ta
     struct vbn_tags *tags = &ctx->tags;
     struct vbn_tag_early *early;
 
+    if (vbn_likely(TAILQ_EMPTY(&tags->early_order)))
+        return NULL;
     if (is_exact(t)) {
         TAILQ_FOREACH(early, &tags->early[bucket_of(t->ep, tag)], in_bucket)
         {

@@ -188,12 +188,14 @@ static bool must_hold(const vbn_endpoint_t *ep, uint8_t kind)
 {
     const struct vbn_tags *tags = &ep->ctx->tags;
 
+    if (vbn_likely(STAILQ_EMPTY(&ep->tag.held) &&
+                   tags->early_bytes <= ep->ctx->opts.unexpected_limit))
+        return false;
     if (kind == VBN_TAG_FIN || kind == VBN_TAG_REFUSE || kind == VBN_TAG_ASK ||
         kind == VBN_TAG_DONE)
         return false;
     return !STAILQ_EMPTY(&ep->tag.held) ||
-           (vbn_unlikely(tags->early_bytes > ep->ctx->opts.unexpected_limit) &&
-            !vbn_tag_wanted(ep) && !ep->tag.filling && !ep->tag.early_filling);
+           (!vbn_tag_wanted(ep) && !ep->tag.filling && !ep->tag.early_filling);
 }
 
 static enum vbn_tag_verdict hold(vbn_endpoint_t *ep, struct vbn_rxbuf *buf)
@@ -203,16 +205,18 @@ static enum vbn_tag_verdict hold(vbn_endpoint_t *ep, struct vbn_rxbuf *buf)
     return VBN_TAG_HELD;
 }
 
-enum vbn_tag_verdict vbn_tag_arrived(vbn_endpoint_t *ep, struct vbn_rxbuf *buf)
+enum vbn_tag_verdict vbn_tag_arrived(vbn_endpoint_t *ep, struct vbn_rxbuf *buf,
+                                     const struct vbn_wire_hdr *hdr)
 {
-    const char *data = buf->obj.buf;
+    const char *data = (const char *)buf->obj.buf + sizeof(*hdr);
     enum vbn_tag_verdict verdict;
-    struct vbn_wire_hdr hdr;
 
-    memcpy(&hdr, data, sizeof(hdr));
-    if (vbn_unlikely(must_hold(ep, hdr.id)))
+    if (vbn_unlikely(must_hold(ep, hdr->id)))
         return hold(ep, buf);
-    verdict = sort(ep, hdr.id, data + sizeof(hdr), le32toh(hdr.len));
+    if (vbn_likely(hdr->id == VBN_TAG_EAGER))
+        verdict = whole_or_first(ep, VBN_TAG_EAGER, data, hdr->len);
+    else
+        verdict = sort(ep, hdr->id, data, hdr->len);
     return vbn_likely(verdict != VBN_TAG_HELD) ? verdict : hold(ep, buf);
 }
 

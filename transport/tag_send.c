@@ -13,12 +13,6 @@
 
 #include <string.h>
 
-uint64_t vbn_tag_eager_limit(const vbn_context_t *ctx)
-{
-    return ctx->device.sound_reads ? vbn_min(ctx->opts.rndv_limit, ctx->opts.rndv_registered)
-                                   : ctx->opts.rndv_limit;
-}
-
 static size_t part_room(const vbn_context_t *ctx, size_t head_len)
 {
     return ctx->max_am_len - head_len;
@@ -80,7 +74,7 @@ static int put_parts(vbn_endpoint_t *ep, struct vbn_tag_op *t)
  * is better copied, or must be. */
 static vbn_mem_t *offer_mem(vbn_context_t *ctx, const struct vbn_tag_op *t)
 {
-    if (t->cap <= vbn_tag_eager_limit(ctx))
+    if (t->cap <= ctx->tags.eager_limit)
         return NULL;
     return vbn_mem_for(ctx, t->buf, t->cap, VBN_ACCESS_REMOTE_READ, t->cap > ctx->opts.rndv_limit);
 }
@@ -140,10 +134,15 @@ int vbn_tag_push_sends(vbn_endpoint_t *ep)
     return n;
 }
 
-static int start(vbn_endpoint_t *ep, struct vbn_tag_op *t)
+/* OP by whatever way fits it, as soon as may be. */
+static int start(vbn_endpoint_t *ep, const void *buf, struct vbn_op *op)
 {
-    int rc = TAILQ_EMPTY(&ep->tag.sends) ? push(ep, t) : VBN_ERR_AGAIN;
+    struct vbn_tag_op *t = vbn_tag_of(op);
+    int rc = VBN_ERR_AGAIN;
 
+    vbn_tag_op_init(t, ep, (void *)(uintptr_t)buf, op->len, 0);
+    if (TAILQ_EMPTY(&ep->tag.sends))
+        rc = push(ep, t);
     if (rc != VBN_ERR_AGAIN)
         return rc;
     t->state = VBN_TAG_SENDING;
@@ -152,9 +151,34 @@ static int start(vbn_endpoint_t *ep, struct vbn_tag_op *t)
     return VBN_PENDING;
 }
 
+/* OP in one message. OK: it is on its way; PENDING: that waits; AGAIN: it does not fit, or not now.
+ */
+static int send_whole(vbn_endpoint_t *ep, const void *buf, struct vbn_op *op)
+{
+    struct vbn_wire_tag head = {.tag = op->tag, .len = op->len};
+    struct vbn_msg *msg;
+    char *to;
+    int rc;
+
+    if (op->len > ep->ctx->tags.whole_max || !TAILQ_EMPTY(&ep->tag.sends))
+        return VBN_ERR_AGAIN;
+    rc = vbn_tx_get(ep, sizeof(head) + op->len, &msg);
+    if (vbn_unlikely(rc))
+        return rc;
+    to = vbn_tx_payload(msg);
+    vbn_wire_tag_write(to, &head);
+    if (op->len)
+        memcpy(to + sizeof(head), buf, op->len);
+    vbn_tx_send(msg, VBN_WIRE_TAG, VBN_TAG_EAGER, sizeof(head) + op->len);
+    if (vbn_likely(!msg->tx.waiting))
+        return VBN_OK;
+    vbn_tag_op_init(vbn_tag_of(op), ep, NULL, 0, 0);
+    vbn_tag_leave(ep, vbn_tag_of(op), msg, VBN_OK);
+    return VBN_PENDING;
+}
+
 int vbn_tag_send(vbn_endpoint_t *ep, const void *buf, size_t len, uint64_t tag, struct vbn_op *op)
 {
-    struct vbn_tag_op *t = vbn_tag_of(op);
     int rc;
 
     if (tag > VBN_TAG_MAX || (len && !buf) || len > VBN_WIRE_LEN_MAX)
@@ -165,8 +189,9 @@ int vbn_tag_send(vbn_endpoint_t *ep, const void *buf, size_t len, uint64_t tag, 
         op->peer = (vbn_peer_t *)ep;
         op->tag = tag;
         op->len = len;
-        vbn_tag_op_init(t, ep, (void *)(uintptr_t)buf, len, 0);
-        rc = start(ep, t);
+        rc = send_whole(ep, buf, op);
+        if (rc == VBN_ERR_AGAIN)
+            rc = start(ep, buf, op);
         if (rc == VBN_OK)
             op->status = VBN_OK;
     } else {

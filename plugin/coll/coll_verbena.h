@@ -124,6 +124,14 @@ typedef struct coll_verbena_view {
     int *displs;
 } coll_verbena_view_t;
 
+/* No buffer. */
+static inline void coll_verbena_view_none(coll_verbena_view_t *view)
+{
+    view->bytes = view->packed = NULL;
+    view->span = 0;
+    view->handle = NULL;
+}
+
 /* One call, as long as it is under way. */
 typedef struct coll_verbena_call {
     struct vbn_coll_args args;

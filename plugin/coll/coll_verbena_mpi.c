@@ -22,10 +22,14 @@ static void *data_of(const coll_verbena_view_t *view, bool in_place)
     return in_place ? VBN_IN_PLACE : view->bytes;
 }
 
-static coll_verbena_call_t call_of(enum vbn_coll coll, int root)
+/* A call without buffers yet. What is read only together with one of these is left as it is: to
+ * clear all of it takes as long as to find a schedule. */
+static void call_init(coll_verbena_call_t *call, enum vbn_coll coll, int root)
 {
-    return (coll_verbena_call_t){
-        .args = {.size = sizeof(struct vbn_coll_args), .coll = coll, .root = (uint32_t)root}};
+    call->args = (struct vbn_coll_args){
+        .size = sizeof(struct vbn_coll_args), .coll = coll, .root = (uint32_t)root};
+    coll_verbena_view_none(&call->in);
+    coll_verbena_view_none(&call->out);
 }
 
 static int go(module_t *module, comm_t *comm, coll_verbena_call_t *call, ompi_request_t **request)
@@ -61,17 +65,19 @@ static size_t *array(module_t *module, comm_t *comm, int which)
 
 static int barrier(comm_t *comm, ompi_request_t **request, module_t *module)
 {
-    coll_verbena_call_t call = call_of(VBN_COLL_BARRIER, 0);
+    coll_verbena_call_t call;
 
+    call_init(&call, VBN_COLL_BARRIER, 0);
     return go(module, comm, &call, request);
 }
 
 static int bcast(void *buf, int count, type_t *type, int root, comm_t *comm,
                  ompi_request_t **request, module_t *module)
 {
-    coll_verbena_call_t call = call_of(VBN_COLL_BCAST, root);
+    coll_verbena_call_t call;
     bool is_root = ompi_comm_rank(comm) == root;
 
+    call_init(&call, VBN_COLL_BCAST, root);
     if (!coll_verbena_view(&call.out, comm, buf, 1, count, NULL, NULL, type, is_root, !is_root,
                            NULL, NULL))
         return no_room(&call);
@@ -85,9 +91,10 @@ static int blocks(enum vbn_coll coll, int root, const void *sbuf, int send_block
                   type_t *stype, void *rbuf, int recv_blocks, int rcount, type_t *rtype,
                   comm_t *comm, ompi_request_t **request, module_t *module)
 {
-    coll_verbena_call_t call = call_of(coll, root);
+    coll_verbena_call_t call;
     bool sends_in_place = sbuf == MPI_IN_PLACE, recvs_in_place = rbuf == MPI_IN_PLACE;
 
+    call_init(&call, coll, root);
     if (send_blocks && !sends_in_place &&
         !coll_verbena_view(&call.in, comm, sbuf, send_blocks, scount, NULL, NULL, stype, true,
                            false, NULL, NULL))
@@ -145,10 +152,11 @@ static int allgatherv(const void *sbuf, int scount, type_t *stype, void *rbuf, c
                       const int *displs, type_t *rtype, comm_t *comm, ompi_request_t **request,
                       module_t *module)
 {
-    coll_verbena_call_t call = call_of(VBN_COLL_ALLGATHERV, 0);
+    coll_verbena_call_t call;
     size_t *sizes = array(module, comm, 0), *offsets = array(module, comm, 1);
     bool in_place = sbuf == MPI_IN_PLACE;
 
+    call_init(&call, VBN_COLL_ALLGATHERV, 0);
     if (!sizes ||
         (!in_place && !coll_verbena_view(&call.in, comm, sbuf, 1, scount, NULL, NULL, stype, true,
                                          false, NULL, NULL)) ||
@@ -167,10 +175,11 @@ static int gatherv(const void *sbuf, int scount, type_t *stype, void *rbuf, cons
                    const int *displs, type_t *rtype, int root, comm_t *comm,
                    ompi_request_t **request, module_t *module)
 {
-    coll_verbena_call_t call = call_of(VBN_COLL_GATHERV, root);
+    coll_verbena_call_t call;
     size_t *sizes = array(module, comm, 0), *offsets = array(module, comm, 1);
     bool is_root = ompi_comm_rank(comm) == root, in_place = sbuf == MPI_IN_PLACE;
 
+    call_init(&call, VBN_COLL_GATHERV, root);
     if (!sizes ||
         (!in_place && !coll_verbena_view(&call.in, comm, sbuf, 1, scount, NULL, NULL, stype, true,
                                          false, NULL, NULL)) ||
@@ -189,10 +198,11 @@ static int scatterv(const void *sbuf, const int *scounts, const int *displs, typ
                     void *rbuf, int rcount, type_t *rtype, int root, comm_t *comm,
                     ompi_request_t **request, module_t *module)
 {
-    coll_verbena_call_t call = call_of(VBN_COLL_SCATTERV, root);
+    coll_verbena_call_t call;
     size_t *sizes = array(module, comm, 0), *offsets = array(module, comm, 1);
     bool is_root = ompi_comm_rank(comm) == root, in_place = rbuf == MPI_IN_PLACE;
 
+    call_init(&call, VBN_COLL_SCATTERV, root);
     if (!sizes ||
         (is_root && !coll_verbena_view(&call.in, comm, sbuf, ompi_comm_size(comm), 0, scounts,
                                        displs, stype, true, false, sizes, offsets)) ||
@@ -211,11 +221,12 @@ static int alltoallv(const void *sbuf, const int *scounts, const int *sdispls, t
                      void *rbuf, const int *rcounts, const int *rdispls, type_t *rtype,
                      comm_t *comm, ompi_request_t **request, module_t *module)
 {
-    coll_verbena_call_t call = call_of(VBN_COLL_ALLTOALLV, 0);
+    coll_verbena_call_t call;
     int size = ompi_comm_size(comm);
     bool in_place = sbuf == MPI_IN_PLACE;
     size_t *a[4];
 
+    call_init(&call, VBN_COLL_ALLTOALLV, 0);
     for (int i = 0; i < 4; i++)
         a[i] = array(module, comm, i);
     if (!a[0] ||
@@ -251,8 +262,9 @@ static int run_reduction(coll_verbena_call_t *call, const void *sbuf, void *rbuf
                     module_t *module)                                                              \
     {                                                                                              \
         const mca_coll_base_comm_coll_t *below = &own(module)->below;                              \
-        coll_verbena_call_t call = call_of(coll, 0);                                               \
+        coll_verbena_call_t call;                                                                  \
                                                                                                    \
+        call_init(&call, coll, 0);                                                                 \
         if (coll_verbena_reduction(&call, type, op))                                               \
             return run_reduction(&call, sbuf, rbuf, count, comm, NULL, module);                    \
         return below->coll_##name(sbuf, rbuf, count, type, op, comm, below->coll_##name##_module); \
@@ -261,8 +273,9 @@ static int run_reduction(coll_verbena_call_t *call, const void *sbuf, void *rbuf
                        comm_t *comm, ompi_request_t **request, module_t *module)                   \
     {                                                                                              \
         const mca_coll_base_comm_coll_t *below = &own(module)->below;                              \
-        coll_verbena_call_t call = call_of(coll, 0);                                               \
+        coll_verbena_call_t call;                                                                  \
                                                                                                    \
+        call_init(&call, coll, 0);                                                                 \
         if (coll_verbena_reduction(&call, type, op))                                               \
             return run_reduction(&call, sbuf, rbuf, count, comm, request, module);                 \
         return below->coll_i##name(sbuf, rbuf, count, type, op, comm, request,                     \
@@ -284,8 +297,9 @@ static int reduce(const void *sbuf, void *rbuf, int count, type_t *type, op_t *o
                   comm_t *comm, module_t *module)
 {
     const mca_coll_base_comm_coll_t *below = &own(module)->below;
-    coll_verbena_call_t call = call_of(VBN_COLL_REDUCE, root);
+    coll_verbena_call_t call;
 
+    call_init(&call, VBN_COLL_REDUCE, root);
     if (coll_verbena_reduction(&call, type, op))
         return run_reduction(&call, sbuf, result_at(rbuf, root, comm), count, comm, NULL, module);
     return below->coll_reduce(sbuf, rbuf, count, type, op, root, comm, below->coll_reduce_module);
@@ -295,8 +309,9 @@ static int ireduce(const void *sbuf, void *rbuf, int count, type_t *type, op_t *
                    comm_t *comm, ompi_request_t **request, module_t *module)
 {
     const mca_coll_base_comm_coll_t *below = &own(module)->below;
-    coll_verbena_call_t call = call_of(VBN_COLL_REDUCE, root);
+    coll_verbena_call_t call;
 
+    call_init(&call, VBN_COLL_REDUCE, root);
     if (coll_verbena_reduction(&call, type, op))
         return run_reduction(&call, sbuf, result_at(rbuf, root, comm), count, comm, request,
                              module);
@@ -320,8 +335,9 @@ static int reduce_scatter(const void *sbuf, void *rbuf, const int *rcounts, type
                           comm_t *comm, module_t *module)
 {
     const mca_coll_base_comm_coll_t *below = &own(module)->below;
-    coll_verbena_call_t call = call_of(VBN_COLL_REDUCE_SCATTER, 0);
+    coll_verbena_call_t call;
 
+    call_init(&call, VBN_COLL_REDUCE_SCATTER, 0);
     if (!coll_verbena_reduction(&call, type, op))
         return below->coll_reduce_scatter(sbuf, rbuf, rcounts, type, op, comm,
                                           below->coll_reduce_scatter_module);
@@ -334,8 +350,9 @@ static int ireduce_scatter(const void *sbuf, void *rbuf, const int *rcounts, typ
                            comm_t *comm, ompi_request_t **request, module_t *module)
 {
     const mca_coll_base_comm_coll_t *below = &own(module)->below;
-    coll_verbena_call_t call = call_of(VBN_COLL_REDUCE_SCATTER, 0);
+    coll_verbena_call_t call;
 
+    call_init(&call, VBN_COLL_REDUCE_SCATTER, 0);
     if (!coll_verbena_reduction(&call, type, op))
         return below->coll_ireduce_scatter(sbuf, rbuf, rcounts, type, op, comm, request,
                                            below->coll_ireduce_scatter_module);

@@ -4,7 +4,7 @@
  * a connected endpoint so often, over verbs that do nothing but keep books. All work of one kind is
  * inside measured().
  *
- *     cost send | receive | put | idle   TIMES
+ *     cost send | receive | tag-send | tag-receive | put | idle   TIMES
  */
 #include "lone.h"
 
@@ -53,6 +53,41 @@ static void act_receive(int i)
         lone_complete(conn);
 }
 
+/* A tagged send that fits a message: over at once. */
+static void act_tag_send(int i)
+{
+    static struct vbn_op op;
+
+    assert_int_equal(vbn_tag_send(conn->ep, memory, PAYLOAD, 3, &op), VBN_OK);
+    if (i % 8 == 7) {
+        lone_complete(conn);
+        lone_ack(conn);
+    }
+}
+
+static void on_op(struct vbn_op *op)
+{
+    delivered += op->status == VBN_OK && op->len == PAYLOAD;
+}
+
+/* A receive that its message finds. */
+static void act_tag_receive(int i)
+{
+    static struct vbn_op op = {.done = on_op};
+    struct vbn_wire_hdr hdr = lone_hdr(conn, VBN_WIRE_TAG);
+    struct vbn_wire_tag head = {.tag = 3, .len = PAYLOAD};
+    char bytes[sizeof(head) + PAYLOAD] = {0};
+
+    assert_int_equal(vbn_tag_recv(ctx, conn->ep, memory, PAYLOAD, 3, VBN_TAG_MAX, &op),
+                     VBN_PENDING);
+    vbn_wire_tag_write(bytes, &head);
+    hdr.id = VBN_TAG_EAGER;
+    hdr.len = sizeof(bytes);
+    lone_message(conn, &hdr, bytes);
+    if (i % 8 == 7)
+        lone_complete(conn);
+}
+
 static void act_put(int i)
 {
     (void)i;
@@ -70,10 +105,9 @@ static const struct action {
     const char *name;
     void (*act)(int i);
     unsigned *count; /* what must have happened each time; NULL: act() has looked itself */
-} actions[] = {{"send", act_send, NULL},
-               {"receive", act_receive, &delivered},
-               {"put", act_put, &done},
-               {"idle", act_idle, NULL}};
+} actions[] = {{"send", act_send, NULL},         {"receive", act_receive, &delivered},
+               {"tag-send", act_tag_send, NULL}, {"tag-receive", act_tag_receive, &delivered},
+               {"put", act_put, &done},          {"idle", act_idle, NULL}};
 
 /* callgrind collects inside of it. */
 __attribute__((noinline)) void measured(const struct action *action, int times);
@@ -112,7 +146,7 @@ int main(int argc, char **argv)
             chosen = &actions[i];
     times = chosen ? atoi(argv[2]) : 0;
     if (times < 1) {
-        fprintf(stderr, "usage: cost send|receive|put|idle TIMES\n");
+        fprintf(stderr, "usage: cost send|receive|tag-send|tag-receive|put|idle TIMES\n");
         return 2;
     }
     return cmocka_run_group_tests_name("cost", tests, NULL, NULL);
