@@ -73,7 +73,7 @@ static inline struct vbn_tag_op *vbn_tag_of(struct vbn_op *op)
 }
 
 /* An operation that begins. Field by field: compilers clear the whole with a string instruction,
- * which takes as long as the rest of a send. */
+ * which takes longer to begin than these to be written. */
 static inline void vbn_tag_op_init(struct vbn_tag_op *t, vbn_endpoint_t *ep, void *buf, size_t cap,
                                    uint64_t mask)
 {

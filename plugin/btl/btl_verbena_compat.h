@@ -86,7 +86,7 @@ static inline bool btl_verbena_osc_rdma_fits(bool sound_reads)
 /*
  * Hands one received message, COUNT pieces, to whoever registered TAG; they may be changed in
  * place. ARRIVAL is all zero but for what was written here before: to clear one for each message
- * costs more than to deliver it. False when nobody has.
+ * would cost more than all else here. False when nobody has.
  */
 static inline bool btl_verbena_deliver(mca_btl_base_module_t *btl, mca_btl_base_tag_t tag,
                                        mca_btl_base_descriptor_t *arrival,
