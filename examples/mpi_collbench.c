@@ -100,6 +100,17 @@ static void measure(int op, const struct buffers *b, int bytes, double seconds, 
     }
 }
 
+/* Barriers for as long as a figure takes: ranks that share a processor have not used the same of it
+ * while they started, and those that are behind wait for nothing until they have. */
+static void settle(double seconds)
+{
+    double us = time_of(run_barrier, NULL, 0, 5);
+    int calls = calls_within(seconds, us);
+
+    MPI_Bcast(&calls, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    time_of(run_barrier, NULL, 0, calls);
+}
+
 int main(int argc, char **argv)
 {
     static const int usual[] = {8, 4096, 65536, 1048576};
@@ -121,6 +132,7 @@ int main(int argc, char **argv)
     b.out = calloc((size_t)ranks, (size_t)largest + 8);
     if (!b.in || !b.out)
         MPI_Abort(MPI_COMM_WORLD, 1);
+    settle(seconds);
     measure(0, &b, 0, seconds, rank);
     for (int i = 0; i < count; i++)
         for (int op = 1; op < 5; op++)
