@@ -151,8 +151,7 @@ static int start(vbn_endpoint_t *ep, const void *buf, struct vbn_op *op)
     return VBN_PENDING;
 }
 
-/* OP in one message. OK: it is on its way; PENDING: that waits; AGAIN: it does not fit, or not now.
- */
+/* OP in one message that leaves at once. AGAIN: it does not fit, or not now. */
 static int send_whole(vbn_endpoint_t *ep, const void *buf, struct vbn_op *op)
 {
     struct vbn_wire_tag head = {.tag = op->tag, .len = op->len};
@@ -162,19 +161,15 @@ static int send_whole(vbn_endpoint_t *ep, const void *buf, struct vbn_op *op)
 
     if (op->len > ep->ctx->tags.whole_max || !TAILQ_EMPTY(&ep->tag.sends))
         return VBN_ERR_AGAIN;
-    rc = vbn_tx_get(ep, sizeof(head) + op->len, &msg);
+    rc = vbn_tx_get_now(ep, sizeof(head) + op->len, &msg);
     if (vbn_unlikely(rc))
         return rc;
     to = vbn_tx_payload(msg);
     vbn_wire_tag_write(to, &head);
     if (op->len)
         memcpy(to + sizeof(head), buf, op->len);
-    vbn_tx_send(msg, VBN_WIRE_TAG, VBN_TAG_EAGER, sizeof(head) + op->len);
-    if (vbn_likely(!msg->tx.waiting))
-        return VBN_OK;
-    vbn_tag_op_init(vbn_tag_of(op), ep, NULL, 0, 0);
-    vbn_tag_leave(ep, vbn_tag_of(op), msg, VBN_OK);
-    return VBN_PENDING;
+    vbn_tx_send_now(msg, VBN_WIRE_TAG, VBN_TAG_EAGER, sizeof(head) + op->len);
+    return VBN_OK;
 }
 
 int vbn_tag_send(vbn_endpoint_t *ep, const void *buf, size_t len, uint64_t tag, struct vbn_op *op)

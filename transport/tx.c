@@ -142,14 +142,19 @@ VBN_COLD static void wait_in_queue(vbn_endpoint_t *ep, struct vbn_tx *tx)
         vbn_endpoint_want_conn(ep);
 }
 
+static inline bool may_post(const vbn_endpoint_t *ep, int kind)
+{
+    return vbn_likely(STAILQ_EMPTY(&ep->queue)) && can_post(ep, kind);
+}
+
 bool vbn_tx_may_send(const vbn_endpoint_t *ep)
 {
-    return STAILQ_EMPTY(&ep->queue) && can_post(ep, VBN_TX_AM);
+    return may_post(ep, VBN_TX_AM);
 }
 
 void vbn_tx_submit(vbn_endpoint_t *ep, struct vbn_tx *tx)
 {
-    if (vbn_likely(STAILQ_EMPTY(&ep->queue) && can_post(ep, tx->kind)))
+    if (vbn_likely(may_post(ep, tx->kind)))
         post(ep, tx);
     else
         wait_in_queue(ep, tx);
@@ -198,12 +203,37 @@ int vbn_tx_get(vbn_endpoint_t *ep, size_t len, struct vbn_msg **msg)
     return msg_get(ep, VBN_EP_CLOSING, len, msg);
 }
 
-/* The caller's reference becomes the endpoint's. */
-static inline void msg_send(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len)
+/* The same for one that would be posted at once, or VBN_ERR_AGAIN. */
+static inline int msg_get_now(vbn_endpoint_t *ep, enum vbn_ep_state last, size_t len,
+                              struct vbn_msg **msg)
+{
+    if (vbn_unlikely(!may_post(ep, VBN_TX_AM)))
+        return ep->state > last ? vbn_endpoint_over_status(ep) : VBN_ERR_AGAIN;
+    return msg_get(ep, last, len, msg);
+}
+
+int vbn_tx_get_now(vbn_endpoint_t *ep, size_t len, struct vbn_msg **msg)
+{
+    return msg_get_now(ep, VBN_EP_CLOSING, len, msg);
+}
+
+static inline void msg_set(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len)
 {
     msg->type = wire_type;
     msg->id = id;
     msg->len = (uint32_t)len;
+}
+
+void vbn_tx_send_now(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len)
+{
+    msg_set(msg, wire_type, id, len);
+    post_msg(msg->tx.ep->conn, msg);
+}
+
+/* The caller's reference becomes the endpoint's. */
+static inline void msg_send(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len)
+{
+    msg_set(msg, wire_type, id, len);
     vbn_tx_submit(msg->tx.ep, &msg->tx);
 }
 
@@ -267,7 +297,7 @@ uint32_t vbn_endpoint_ready(vbn_endpoint_t *ep)
     uint32_t ready = 0;
 
     vbn_lock(ep->ctx);
-    if (vbn_likely(vbn_tx_may_send(ep)))
+    if (vbn_likely(may_post(ep, VBN_TX_AM)))
         ready = vbn_min(vbn_qp_room(&ep->conn->q), vbn_flow_credits(&ep->conn->flow) - 1u);
     vbn_unlock(ep->ctx);
     return ready;
@@ -316,6 +346,24 @@ int vbn_am_send(vbn_endpoint_t *ep, uint8_t id, const struct iovec *iov, int iov
         if (len)
             gather(vbn_tx_payload(msg), iov, iovcnt);
         msg_send(msg, VBN_WIRE_AM, id, len);
+    }
+    vbn_unlock(ctx);
+    return rc;
+}
+
+int vbn_am_send_now(vbn_endpoint_t *ep, uint8_t id, const struct iovec *iov, int iovcnt)
+{
+    vbn_context_t *ctx = ep->ctx;
+    size_t len = gathered_len(iov, iovcnt);
+    struct vbn_msg *msg;
+    int rc;
+
+    vbn_lock(ctx);
+    rc = msg_get_now(ep, VBN_EP_OPEN, len, &msg);
+    if (vbn_likely(rc == VBN_OK)) {
+        if (len)
+            gather(vbn_tx_payload(msg), iov, iovcnt);
+        vbn_tx_send_now(msg, VBN_WIRE_AM, id, len);
     }
     vbn_unlock(ctx);
     return rc;

@@ -71,6 +71,11 @@ void vbn_tx_fini(vbn_context_t *ctx);
 int vbn_tx_get(vbn_endpoint_t *ep, size_t len, struct vbn_msg **msg);
 void vbn_tx_send(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len);
 
+/* The same for a message that is posted at once; VBN_ERR_AGAIN where one would have to wait.
+ * Nothing else is sent to EP between the two. */
+int vbn_tx_get_now(vbn_endpoint_t *ep, size_t len, struct vbn_msg **msg);
+void vbn_tx_send_now(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len);
+
 static inline void *vbn_tx_payload(struct vbn_msg *msg)
 {
     return (char *)msg->tx.obj.buf + sizeof(struct vbn_wire_hdr);

@@ -386,6 +386,12 @@ void vbn_am_handler(vbn_context_t *ctx, uint8_t id, vbn_am_fn fn, void *arg);
 int vbn_am_send(vbn_endpoint_t *ep, uint8_t id, const struct iovec *iov, int iovcnt);
 
 /*
+ * The same, but only what leaves at once: VBN_ERR_AGAIN also where it would have to wait, for a
+ * connection (none is begun), for credits or behind others.
+ */
+int vbn_am_send_now(vbn_endpoint_t *ep, uint8_t id, const struct iovec *iov, int iovcnt);
+
+/*
  * The same in three steps, to fill the registered buffer in place: get, fill, send. The caller
  * holds a reference from vbn_msg_get() until vbn_msg_put(), before or after sending. After
  * vbn_msg_send() the payload must not be changed: it may be sent again.

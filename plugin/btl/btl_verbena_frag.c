@@ -382,38 +382,45 @@ static int send_parts(btl_verbena_endpoint_t *endpoint, opal_convertor_t *conver
     return btl_verbena_long_send(endpoint, &source, tag, NULL);
 }
 
+/* VBN_ERR_AGAIN: it would have to wait. */
+static int send_now(btl_verbena_endpoint_t *endpoint, opal_convertor_t *convertor, void *header,
+                    size_t header_size, size_t payload_size, mca_btl_base_tag_t tag)
+{
+    struct iovec pieces[2] = {{.iov_base = header, .iov_len = header_size},
+                              {.iov_len = payload_size}};
+    uint32_t parts = btl_verbena_parts(endpoint->module, header_size + payload_size);
+
+    if (OPAL_UNLIKELY(parts > 1))
+        return leave_at_once(endpoint, parts)
+                   ? send_parts(endpoint, convertor, header, header_size, payload_size, tag)
+                   : VBN_ERR_AGAIN;
+    if (payload_size) { /* without, there may be no convertor to speak of */
+        if (OPAL_UNLIKELY(opal_convertor_need_buffers(convertor)))
+            return leave_at_once(endpoint, 1)
+                       ? send_packed(endpoint, convertor, header, header_size, payload_size, tag)
+                       : VBN_ERR_AGAIN;
+        opal_convertor_get_current_pointer(convertor, &pieces[1].iov_base);
+    }
+    return vbn_am_send_now(endpoint->peer, tag, pieces, payload_size ? 2 : 1);
+}
+
 int btl_verbena_sendi(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint,
                       opal_convertor_t *convertor, void *header, size_t header_size,
                       size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
                       mca_btl_base_descriptor_t **descriptor)
 {
-    struct iovec pieces[2] = {{.iov_base = header, .iov_len = header_size},
-                              {.iov_len = payload_size}};
     size_t size = header_size + payload_size;
-    uint32_t parts = btl_verbena_parts(endpoint->module, size);
     bool later = btl_verbena_burst_over(endpoint) && size <= BTL_VERBENA_PLAIN_MAX;
-    int status;
+    int status = VBN_ERR_AGAIN;
 
     (void)btl;
-    if (OPAL_UNLIKELY(later || !leave_at_once(endpoint, parts))) {
-        if (descriptor)
-            *descriptor = descriptor_get(endpoint, order, size, flags, later);
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
-    if (OPAL_UNLIKELY(parts > 1)) {
-        status = send_parts(endpoint, convertor, header, header_size, payload_size, tag);
-    } else if (payload_size && opal_convertor_need_buffers(convertor)) {
-        /* Without payload there may be no convertor to speak of. */
-        status = send_packed(endpoint, convertor, header, header_size, payload_size, tag);
-    } else {
-        if (payload_size)
-            opal_convertor_get_current_pointer(convertor, &pieces[1].iov_base);
-        status = vbn_am_send(endpoint->peer, tag, pieces, payload_size ? 2 : 1);
-    }
+    if (OPAL_LIKELY(!later))
+        status = send_now(endpoint, convertor, header, header_size, payload_size, tag);
     if (OPAL_LIKELY(status == VBN_OK))
         return OPAL_SUCCESS;
     if (descriptor)
-        *descriptor = NULL;
+        *descriptor =
+            status == VBN_ERR_AGAIN ? descriptor_get(endpoint, order, size, flags, later) : NULL;
     return btl_verbena_opal_status(status);
 }
 

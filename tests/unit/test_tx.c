@@ -226,6 +226,29 @@ static void what_waits_is_told(void **state)
     assert_int_equal(vbn_endpoint_ready(lone_peer(ctx, 8)), 0); /* not connected */
 }
 
+static void only_what_leaves_at_once(void **state)
+{
+    struct iovec iov = {"message", 8};
+    vbn_endpoint_t *other;
+
+    (void)state;
+    start(4, NULL);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(vbn_am_send_now(ep, 1, &iov, 1), VBN_OK);
+    assert_int_equal(lone_sent(conn), 3);
+    assert_int_equal(vbn_am_send_now(ep, 1, &iov, 1), VBN_ERR_AGAIN); /* no credit */
+    assert_int_equal(ep->msgs_out, 3);
+    assert_true(STAILQ_EMPTY(&ep->queue));
+    lone_ack(conn);
+    assert_int_equal(vbn_am_send_now(ep, 1, &iov, 1), VBN_OK);
+    assert_int_equal(lone_sent(conn), 4);
+    other = lone_peer(ctx, 8);
+    assert_int_equal(vbn_am_send_now(other, 1, &iov, 1), VBN_ERR_AGAIN);
+    assert_null(other->attempt); /* nothing was begun */
+    vbn_endpoint_close(ep);
+    assert_int_equal(vbn_am_send_now(ep, 1, &iov, 1), VBN_ERR_CLOSED);
+}
+
 static void last_credit_carries_an_acknowledgement(void **state)
 {
     struct vbn_wire_hdr hdr;
@@ -597,6 +620,7 @@ int main(void)
         T(order_is_the_caller_s),
         T(credits_used_up),
         T(what_waits_is_told),
+        T(only_what_leaves_at_once),
         T(last_credit_carries_an_acknowledgement),
         T(send_queue_full),
         T(too_long_or_over),
