@@ -17,6 +17,7 @@
 #define vbn_likely(x)                       __builtin_expect(!!(x), 1)
 #define vbn_unlikely(x)                     __builtin_expect(!!(x), 0)
 #define VBN_COLD                            __attribute__((cold, noinline))
+#define VBN_INLINE                          inline __attribute__((always_inline))
 #define VBN_MS_NS                           1000000u
 
 static inline uint64_t vbn_min(uint64_t a, uint64_t b)

@@ -172,6 +172,10 @@ static void act_up(struct vbn_conn *conn)
     conn->session = last + 1; /* each side has told the other its last one */
     conn->since_ns = vbn_now_ns(conn->ctx);
     vbn_flow_init(&conn->flow, conn->window, conn->hello.credits);
+    conn->version = vbn_wire_version_common((uint8_t)conn->ctx->opts.wire_version,
+                                            vbn_options_version_min(&conn->ctx->opts),
+                                            conn->hello.version, conn->hello.version_min);
+    vbn_ring_init(conn);
     conn->told_next = conn->ep->rx_next;
     conn->peer_ready = conn->active || !conn->ctx->device.iwarp;
     conn->cause[0] = '\0';
@@ -557,6 +561,7 @@ static void conn_free(struct vbn_conn *conn)
     vbn_context_t *ctx = conn->ctx;
 
     vbn_qp_destroy(conn);
+    vbn_ring_fini(conn);
     if (conn->id)
         rdma_destroy_id(conn->id);
     vbn_rx_detach(conn);

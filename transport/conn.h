@@ -13,6 +13,7 @@
 #include "flow.h"
 #include "netif.h"
 #include "qp.h"
+#include "ring.h"
 #include "timer.h"
 #include "wire.h"
 
@@ -60,7 +61,9 @@ struct vbn_conn {
     struct vbn_qp q;
     struct vbn_rq rq; /* its own receive queue, where none is shared */
     struct vbn_flow flow;
+    struct vbn_ring ring;
     uint16_t window;    /* granted by vbn_rx_grant(), or 0 */
+    uint8_t version;    /* of the wire, once established */
     bool active;        /* we asked */
     bool asked;         /* one side has asked the other: the end of its id may be told */
     bool parted;        /* the peer was told by a disconnect */
@@ -128,7 +131,7 @@ static inline bool vbn_conn_post(struct vbn_conn *conn, struct ibv_send_wr *swr,
         vbn_conn_post_failed(conn, rc);
         return false;
     }
-    q->ring[q->head++ & (q->size - 1)] = wr;
+    q->ring[q->head++ & q->mask] = wr;
     q->unsignaled++;
     if (swr->send_flags & IBV_SEND_SIGNALED) {
         q->group = q->head;

@@ -43,6 +43,9 @@ static int open_queues(vbn_context_t *ctx, struct vbn_error *err)
         return rc;
     vbn_rma_init(ctx);
     vbn_tags_init(ctx);
+    rc = vbn_rings_init(ctx, err);
+    if (rc)
+        return rc;
     if (vbn_cqs_init(ctx, entries, ctx->rx.shared.srq ? ctx->rx.max : 0))
         return vbn_error_set(err, VBN_ERR_DEVICE,
                              "device %s: cannot make a completion queue of %u entries (%s)",
@@ -74,6 +77,7 @@ static void free_all(vbn_context_t *ctx)
     vbn_cm_unlisten(ctx);
     vbn_cqs_fini(ctx);
     vbn_wait_fini(ctx);
+    vbn_rings_fini(ctx);
     vbn_rx_fini(ctx);
     vbn_tx_fini(ctx);
     vbn_rma_fini(ctx);

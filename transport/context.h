@@ -15,6 +15,7 @@
 #include "mem.h"
 #include "options.h"
 #include "qpmap.h"
+#include "ring.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -29,8 +30,10 @@ struct vbn_context {
     struct vbn_cqs cqs;
     struct vbn_qpmap qpmap;
     struct vbn_rx rx;
+    struct vbn_rings rings;
     struct vbn_pool msgs, rmas, ctls;
     uint32_t lazy, lazy_max; /* messages that wait for a later completion; at most */
+    uint32_t msgs_each;      /* of them, of one endpoint at most */
     uint32_t max_am_len;
     LIST_HEAD(, vbn_mem) mems, lent_mems; /* registered regions; those lent to tagged messages */
     struct vbn_counters counters;

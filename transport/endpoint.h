@@ -65,6 +65,7 @@ struct vbn_endpoint {
     bool said_bye;      /* by `conn`, and its request has not failed */
     bool answered;      /* a request of the peer, which may have a session now that we never had */
     bool has_put;       /* put_seq is valid */
+    bool ring_denied;   /* the peer's device: nothing is written into its rings any more */
     bool released;      /* the caller has closed it: freed when over */
     uint32_t addr_next; /* the address to be tried next */
     struct vbn_wire_address peer;

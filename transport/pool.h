@@ -56,6 +56,12 @@ static inline struct vbn_pool_obj *vbn_pool_get(struct vbn_pool *pool)
     return obj;
 }
 
+/* Objects that may still be got, free ones and those not made yet. */
+static inline uint32_t vbn_pool_left(const struct vbn_pool *pool)
+{
+    return pool->free_count + (pool->max - pool->count);
+}
+
 static inline void vbn_pool_put(struct vbn_pool *pool, struct vbn_pool_obj *obj)
 {
     SLIST_INSERT_HEAD(&pool->free, obj, next);

@@ -11,11 +11,11 @@
 #define PROBE_EVERY_NS  1000000000u /* between two questions whether a peer that is silent lives */
 #define LINK_GRACE_NS   150000000u  /* after the link's return, for what was under way */
 
-/* An acknowledgement alone is not worth another: only active messages count, and a grant that could
- * not be told when it was due. */
+/* An acknowledgement alone is not worth another: only active messages count, and a grant or a word
+ * about rings that could not be told when it was due. */
 static bool untold(const struct vbn_conn *conn)
 {
-    return conn->told_next != conn->ep->rx_next || vbn_flow_ack_due(&conn->flow);
+    return conn->told_next != conn->ep->rx_next || conn->ring.say || vbn_flow_ack_due(&conn->flow);
 }
 
 /* A connection that has not been told anything for a whole interval is told now. */
@@ -78,6 +78,18 @@ static void look_for_silence(struct vbn_conn *conn, uint64_t now)
     }
 }
 
+/* What was written into the peer's ring and has not been acknowledged may have been lost: a message
+ * that comes the other way shows it to the peer. Once for each acknowledgement. */
+static void doubt_ring(struct vbn_conn *conn)
+{
+    struct vbn_ring_out *out = &conn->ring.out;
+    const vbn_endpoint_t *ep = conn->ep;
+
+    if (out->room && out->asked != ep->tx_acked && !STAILQ_EMPTY(&ep->unacked) &&
+        vbn_tx_control(conn, VBN_WIRE_ACK))
+        out->asked = ep->tx_acked;
+}
+
 /*
  * Who waits for a peer, for credits or acknowledgements, and has nothing under way that would fail,
  * would not notice that the peer's end is gone where the connection manager did not say so. And who
@@ -96,6 +108,7 @@ static void probe_peers(vbn_context_t *ctx, uint64_t now)
             (!STAILQ_EMPTY(&ep->queue) || !STAILQ_EMPTY(&ep->unacked) ||
              !TAILQ_EMPTY(&ep->tag.offers) || ep->rmas_out || ep->lazy || nobody_tells(conn))) {
             vbn_qp_probe(conn);
+            doubt_ring(conn);
             look_for_silence(conn, now);
         }
     }
@@ -131,6 +144,19 @@ VBN_COLD static int look_around(vbn_context_t *ctx)
     return n;
 }
 
+static inline int poll_rings(const struct vbn_rings *rings)
+{
+    int n = 0;
+
+    for (uint32_t i = 0; i < rings->count; i++) { /* callbacks may change it */
+        struct vbn_conn *conn = rings->conns[i];
+
+        if (vbn_ring_shows(&conn->ring.in, conn->ep->rx_next))
+            n += vbn_rx_take_ring(conn);
+    }
+    return n;
+}
+
 int vbn_progress(vbn_context_t *ctx)
 {
     int n;
@@ -139,6 +165,7 @@ int vbn_progress(vbn_context_t *ctx)
         return 0;
     vbn_lock(ctx);
     n = vbn_cqs_poll(ctx);
+    n += poll_rings(&ctx->rings);
     if (vbn_unlikely(ctx->slow_work || ctx->polls_left-- == 0))
         n += look_around(ctx);
     if (vbn_unlikely(!vbn_tags_idle(&ctx->tags)))

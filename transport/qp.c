@@ -29,7 +29,7 @@ static struct vbn_wr over = {.retired = nobody_waits};
 
 static inline void retire_slot(struct vbn_qp *q, uint32_t slot, int status)
 {
-    struct vbn_wr **at = &q->ring[slot & (q->size - 1)];
+    struct vbn_wr **at = &q->ring[slot & q->mask];
     struct vbn_wr *wr = *at;
 
     *at = &over;
@@ -39,7 +39,7 @@ static inline void retire_slot(struct vbn_qp *q, uint32_t slot, int status)
 
 static inline void free_slots(struct vbn_qp *q)
 {
-    while (q->tail != q->head && q->ring[q->tail & (q->size - 1)] == &over)
+    while (q->tail != q->head && q->ring[q->tail & q->mask] == &over)
         q->tail++;
 }
 
@@ -54,7 +54,7 @@ static inline void retire_slots(struct vbn_qp *q, uint32_t first, uint32_t end)
         return;
     }
     for (uint32_t slot = first; slot != end; slot++)
-        if ((wr = q->ring[slot & (q->size - 1)]))
+        if ((wr = q->ring[slot & q->mask]))
             wr->retired(wr, VBN_OK);
     q->tail = end;
     free_slots(q);
@@ -78,13 +78,21 @@ static int status_of(enum ibv_wc_status status)
     }
 }
 
+/* A message that could not be written into the peer's ring goes another way next time. */
+VBN_COLD static void conn_failed(struct vbn_conn *conn, const struct ibv_wc *wc)
+{
+    if (wc->status == IBV_WC_REM_ACCESS_ERR)
+        vbn_ring_denied(conn);
+    vbn_conn_fail(conn, VBN_EV_QP_ERROR, "%s (vendor error 0x%x)", ibv_wc_status_str(wc->status),
+                  wc->vendor_err);
+}
+
 VBN_COLD static void wr_failed(struct vbn_wr *wr, const struct ibv_wc *wc)
 {
     struct vbn_conn *conn = wr->conn;
 
     if (wc->status != IBV_WC_WR_FLUSH_ERR || !conn->q.failed)
-        vbn_conn_fail(conn, VBN_EV_QP_ERROR, "%s (vendor error 0x%x)",
-                      ibv_wc_status_str(wc->status), wc->vendor_err);
+        conn_failed(conn, wc);
     if (wr == &conn->q.drain) /* the last to be flushed: what has not reported by now never will */
         for (uint32_t slot = conn->q.tail; slot != wr->slot; slot++)
             retire_slot(&conn->q, slot, VBN_ERR_PEER_LOST);
@@ -122,8 +130,7 @@ static void orphan_done(struct vbn_comp *comp, const struct ibv_wc *wc)
     struct vbn_conn *conn = vbn_container_of(comp, struct vbn_conn, q.orphan);
 
     if (wc->status != IBV_WC_SUCCESS && !conn->q.failed)
-        vbn_conn_fail(conn, VBN_EV_QP_ERROR, "%s (vendor error 0x%x)",
-                      ibv_wc_status_str(wc->status), wc->vendor_err);
+        conn_failed(conn, wc);
 }
 
 static void probe_retired(struct vbn_wr *wr, int status)
@@ -251,15 +258,17 @@ int vbn_qp_create(struct vbn_conn *conn)
 {
     vbn_context_t *ctx = conn->ctx;
     struct vbn_qp *q = &conn->q;
+    uint32_t size = 4;
 
     q->depth = ctx->device.sq_depth;
-    for (q->size = 4; q->size <= q->depth; q->size *= 2)
-        ;
+    while (size <= q->depth)
+        size *= 2;
+    q->mask = size - 1;
     q->orphan.done = orphan_done;
     q->send = (struct ibv_send_wr){.sg_list = &q->sge, .num_sge = 1, .opcode = IBV_WR_SEND};
     vbn_wr_init(&q->drain, nobody_waits);
     vbn_wr_init(&q->probe, probe_retired);
-    q->ring = calloc(q->size, sizeof(*q->ring));
+    q->ring = calloc(size, sizeof(*q->ring));
     if (!q->ring)
         return VBN_ERR_NO_MEMORY;
     q->cq_entries = q->depth + 1 + (ctx->rx.shared.srq ? 0 : conn->window + VBN_RX_SLACK);
@@ -335,7 +344,7 @@ void vbn_qp_fail(struct vbn_conn *conn)
     q->drain.first = q->group;
     swr.wr_id = (uintptr_t)&q->drain.comp;
     if (ibv_post_send(q->qp, &swr, &bad) == 0)
-        q->ring[q->head++ & (q->size - 1)] = &q->drain;
+        q->ring[q->head++ & q->mask] = &q->drain;
 }
 
 void vbn_qp_destroy(struct vbn_conn *conn)

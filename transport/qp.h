@@ -22,13 +22,14 @@ struct vbn_qp {
     uint32_t qp_num;
     struct vbn_cq *cq;
     uint32_t cq_entries;
-    struct vbn_wr **ring;      /* NULL where nobody waits for the slot */
-    uint32_t head, tail, size; /* slots posted, slots freed; size a power of two */
-    uint32_t depth;            /* requests at once; one slot more is kept for draining */
-    uint32_t group;            /* slot after the last signaled request */
-    uint32_t unsignaled;       /* posted since the last signaled one */
-    struct vbn_comp orphan;    /* of unsignaled requests that nobody waits for */
-    struct ibv_send_wr send;   /* the request of a message, but for its flags and what is in SGE */
+    struct vbn_wr **ring;    /* NULL where nobody waits for the slot */
+    uint32_t head, tail;     /* slots posted, slots freed */
+    uint32_t mask;           /* the ring has one slot more, a power of two */
+    uint32_t depth;          /* requests at once; one slot more is kept for draining */
+    uint32_t group;          /* slot after the last signaled request */
+    uint32_t unsignaled;     /* posted since the last signaled one */
+    struct vbn_comp orphan;  /* of unsignaled requests that nobody waits for */
+    struct ibv_send_wr send; /* the request of a message, but for its flags and what is in SGE */
     struct ibv_sge sge;
     struct vbn_wr drain, probe;
     uint32_t quiet_head, quiet_tail; /* `head` and `tail` at the last look at silent peers, */

@@ -5,6 +5,7 @@
 #include "log.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define REFILL       8u /* buffers posted at once, at least */
@@ -113,9 +114,7 @@ static inline void deliver(vbn_context_t *ctx, vbn_endpoint_t *ep, const struct 
     vbn_lock(ctx);
 }
 
-/* The peer of CONN is told of what has come, and of its grant, when nothing else has done so soon.
- */
-static inline void owe_ack(struct vbn_conn *conn)
+void vbn_rx_owe_ack(struct vbn_conn *conn)
 {
     if (conn->ack_listed || conn->state != VBN_CONN_ESTABLISHED)
         return;
@@ -128,7 +127,7 @@ static inline void owe_ack(struct vbn_conn *conn)
 static inline void tell_grant(struct vbn_conn *conn)
 {
     if (vbn_unlikely(!vbn_tx_control(conn, VBN_WIRE_ACK)))
-        owe_ack(conn);
+        vbn_rx_owe_ack(conn);
 }
 
 /* After a message: what it allows us to send, and what the peer should be told. */
@@ -145,7 +144,7 @@ static inline void after_message(struct vbn_conn *conn)
         tell_grant(conn);
     }
     if (!conn->ack_listed && conn->told_next != ep->rx_next)
-        owe_ack(conn);
+        vbn_rx_owe_ack(conn);
     if (vbn_unlikely(ep->state == VBN_EP_CLOSING))
         vbn_endpoint_advance_close(ep);
 }
@@ -169,12 +168,135 @@ static bool take_tagged(struct vbn_conn *conn, struct vbn_rxbuf *buf,
     return true;
 }
 
-/* True if BUF is still needed for it. */
-static inline bool take_message(struct vbn_conn *conn, struct vbn_rxbuf *buf, uint32_t byte_len)
+/* What is no message of the sender's. False: nothing more comes by this connection. */
+VBN_COLD static bool take_control(struct vbn_conn *conn, const struct vbn_rxbuf *buf, uint8_t type)
+{
+    struct vbn_wire_ring word;
+
+    if (type == VBN_WIRE_BYE) {
+        vbn_endpoint_peer_closed(conn->ep);
+        return false;
+    }
+    if (type == VBN_WIRE_RING &&
+        !(vbn_wire_ring_read((char *)buf->obj.buf + sizeof(struct vbn_wire_hdr), &word) &&
+          vbn_ring_told(conn, &word))) {
+        bad_message(conn->ep, "impossible word about rings");
+        return false;
+    }
+    return true;
+}
+
+/* A message of CONN's, HDR, is the next one by its number. True if BUF is still needed for it. */
+static VBN_INLINE bool take_next(struct vbn_conn *conn, struct vbn_rxbuf *buf,
+                                 const struct vbn_wire_hdr *hdr)
 {
     vbn_endpoint_t *ep = conn->ep;
-    struct vbn_wire_hdr hdr;
     bool held = false;
+
+    if (vbn_unlikely(!vbn_flow_received(&conn->flow, hdr->credits))) {
+        not_as_sent(conn, "credits out of range", hdr->seq);
+        return false;
+    }
+    if (vbn_unlikely(!vbn_endpoint_acked(ep, hdr->ack))) {
+        bad_message(ep, "acknowledgement out of range");
+        return false;
+    }
+    if (vbn_likely(hdr->type == VBN_WIRE_AM)) {
+        ep->rx_next++;
+        deliver(conn->ctx, ep, hdr, (char *)buf->obj.buf + sizeof(*hdr));
+    } else if (vbn_likely(hdr->type == VBN_WIRE_TAG)) {
+        ep->rx_next++;
+        held = take_tagged(conn, buf, hdr);
+    } else if (!take_control(conn, buf, hdr->type)) {
+        return false;
+    }
+    after_message(conn);
+    return held;
+}
+
+/* --- rings
+ * --------------------------------------------------------------------------------------------- */
+
+void vbn_rx_free_own(struct vbn_rxbuf *buf)
+{
+    free(buf);
+}
+
+/* Its buffer lies behind it, aligned as those of the pools are. */
+VBN_COLD static struct vbn_rxbuf *make_spare(vbn_context_t *ctx)
+{
+    const size_t head = (sizeof(struct vbn_rxbuf) + 15) / 16 * 16;
+    struct vbn_rxbuf *buf = calloc(1, head + VBN_RING_SLOT);
+
+    if (buf) {
+        buf->ctx = ctx;
+        buf->own = true;
+        buf->obj.buf = (char *)buf + head;
+    }
+    ctx->rings.spare = buf;
+    return buf;
+}
+
+static inline struct vbn_rxbuf *spare(vbn_context_t *ctx)
+{
+    struct vbn_rxbuf *buf = ctx->rings.spare;
+
+    return vbn_likely(buf != NULL) ? buf : make_spare(ctx);
+}
+
+/* The next message of CONN's, if it has been written into the ring. False: not yet. */
+static inline bool take_from_ring(struct vbn_conn *conn)
+{
+    struct vbn_ring_in *in = &conn->ring.in;
+    struct vbn_rxbuf *buf = spare(conn->ctx);
+    struct vbn_wire_hdr hdr;
+
+    if (vbn_unlikely(!buf)) /* it stays there until there is memory */
+        return false;
+    if (!vbn_wire_sealed_read(in->next, (uint16_t)(conn->flow.rx_count + 1), buf->obj.buf, &hdr))
+        return false;
+    vbn_ring_advance(in);
+    if (vbn_unlikely(hdr.type != VBN_WIRE_AM && hdr.type != VBN_WIRE_TAG))
+        vbn_rx_malformed(conn->ep);
+    else if (vbn_unlikely(take_next(conn, buf, &hdr)))
+        conn->ctx->rings.spare = NULL;
+    return true;
+}
+
+int vbn_rx_take_ring(struct vbn_conn *conn)
+{
+    int n = 0;
+
+    while (conn->ep->conn == conn && take_from_ring(conn) && ++n < (int)VBN_RING_SLOTS &&
+           conn->ring.in.slots && vbn_ring_shows(&conn->ring.in, conn->ep->rx_next))
+        ;
+    return n;
+}
+
+/* HDR is not of the next message: whether what was written into the ring before has been missing.
+ */
+VBN_COLD static bool catch_up(struct vbn_conn *conn, const struct vbn_wire_hdr *hdr)
+{
+    if (conn->ring.in.slots)
+        vbn_rx_take_ring(conn);
+    if (conn->ep->conn != conn)
+        return false;
+    if (hdr->seq == conn->ep->rx_next)
+        return true;
+    not_as_sent(conn, "sequence number out of order", hdr->seq);
+    return false;
+}
+
+/* --- completions
+ * --------------------------------------------------------------------------------------- */
+
+/* What BUF has received. True if it is still needed for it. */
+static inline bool take_message(struct vbn_conn *conn, struct vbn_rxbuf *buf, uint32_t byte_len)
+{
+    const vbn_context_t *ctx = conn->ctx;
+    vbn_endpoint_t *ep = conn->ep;
+    struct vbn_wire_hdr hdr;
+    bool held;
 
     if (vbn_unlikely(!vbn_wire_hdr_read(buf->obj.buf, byte_len, &hdr))) {
         if (byte_len)
@@ -188,34 +310,14 @@ static inline bool take_message(struct vbn_conn *conn, struct vbn_rxbuf *buf, ui
     conn->peer_ready = true;
     if (vbn_unlikely(ep->conn != conn))
         return false; /* the endpoint is over, or has another connection */
-    if (vbn_unlikely(hdr.seq != ep->rx_next)) {
-        not_as_sent(conn, "sequence number out of order", hdr.seq);
+    if (vbn_unlikely(hdr.seq != ep->rx_next) && !catch_up(conn, &hdr))
         return false;
-    }
-    if (vbn_unlikely(!vbn_flow_received(&conn->flow, hdr.credits))) {
-        not_as_sent(conn, "credits out of range", hdr.seq);
-        return false;
-    }
-    if (vbn_unlikely(!vbn_endpoint_acked(ep, hdr.ack))) {
-        bad_message(ep, "acknowledgement out of range");
-        return false;
-    }
-    if (vbn_likely(hdr.type == VBN_WIRE_AM)) {
-        ep->rx_next++;
-        deliver(conn->ctx, ep, &hdr, (char *)buf->obj.buf + sizeof(hdr));
-    } else if (hdr.type == VBN_WIRE_TAG) {
-        ep->rx_next++;
-        held = take_tagged(conn, buf, &hdr);
-    } else if (hdr.type == VBN_WIRE_BYE) {
-        vbn_endpoint_peer_closed(ep);
-        return false;
-    }
-    after_message(conn);
+    held = take_next(conn, buf, &hdr);
+    if (hdr.len - 1 < VBN_RING_ROOM && /* those without bytes are mostly acknowledgements */
+        vbn_unlikely(++conn->ring.in.came == ctx->opts.ring_after))
+        vbn_ring_consider(conn);
     return held;
 }
-
-/* --- completions
- * --------------------------------------------------------------------------------------- */
 
 VBN_COLD static void rx_failed(vbn_context_t *ctx, struct vbn_conn *conn, struct vbn_rxbuf *buf,
                                const struct ibv_wc *wc)
@@ -256,15 +358,19 @@ void vbn_rx_release(vbn_endpoint_t *ep, struct vbn_rxbuf *buf)
     struct vbn_rx *rx = &ep->ctx->rx;
     struct vbn_conn *conn = ep->conn;
 
-    if (!conn || buf->session != conn->session) { /* the connection that it came by is no more */
-        if (rx->shared.srq)
-            rq_chain(&rx->shared, buf);
-        else
-            vbn_pool_put(&rx->pool, &buf->obj);
+    bool over = !conn || buf->session != conn->session; /* the connection that it came by */
+
+    if (buf->own)
+        vbn_rx_free_own(buf);
+    else if (!over)
+        rq_return(conn, rx->shared.srq ? &rx->shared : &conn->rq, buf);
+    else if (rx->shared.srq)
+        rq_chain(&rx->shared, buf);
+    else
+        vbn_pool_put(&rx->pool, &buf->obj);
+    if (over)
         return;
-    }
     conn->flow.held--;
-    rq_return(conn, rx->shared.srq ? &rx->shared : &conn->rq, buf);
     if (vbn_flow_ack_due(&conn->flow))
         tell_grant(conn);
 }
@@ -297,7 +403,7 @@ static bool fill_shared(vbn_context_t *ctx)
 static uint16_t grant_own(const vbn_context_t *ctx)
 {
     const struct vbn_pool *pool = &ctx->rx.pool;
-    uint32_t free = pool->free_count + pool->max - pool->count;
+    uint32_t free = vbn_pool_left(pool);
     uint32_t window = free > VBN_RX_SLACK ? (free - VBN_RX_SLACK) / 4 : 0;
 
     window = (uint32_t)vbn_min(window, ctx->opts.window);

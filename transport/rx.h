@@ -17,6 +17,7 @@ struct vbn_conn;
 
 struct vbn_rxbuf {
     struct vbn_pool_obj obj;
+    bool own; /* of no pool: for what comes out of a ring */
     struct vbn_comp comp;
     vbn_context_t *ctx;
     struct ibv_sge sge;
@@ -66,6 +67,16 @@ void vbn_rx_widen(struct vbn_conn *conn);
 
 /* Takes back BUF, which held a message of EP. */
 void vbn_rx_release(vbn_endpoint_t *ep, struct vbn_rxbuf *buf);
+
+/* CONN's peer is told of what has come, of its grant, and of rings, when nothing else has done so
+ * soon. */
+void vbn_rx_owe_ack(struct vbn_conn *conn);
+
+/* Takes what lies in CONN's ring, which it has, and is next; returns how many messages. */
+int vbn_rx_take_ring(struct vbn_conn *conn);
+
+/* Frees BUF, which came out of a ring; NULL: none. */
+void vbn_rx_free_own(struct vbn_rxbuf *buf);
 
 /* EP has sent what cannot be: it ends. */
 VBN_COLD void vbn_rx_malformed(vbn_endpoint_t *ep);

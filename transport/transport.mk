@@ -46,6 +46,8 @@ libverbena_core_la_SOURCES = \
 	transport/rc.c \
 	transport/recover.c \
 	transport/recover.h \
+	transport/ring.c \
+	transport/ring.h \
 	transport/rma.c \
 	transport/rma.h \
 	transport/rx.c \
@@ -66,6 +68,8 @@ libverbena_core_la_SOURCES = \
 	transport/wire.c \
 	transport/wire.h
 libverbena_core_la_CPPFLAGS = $(AM_CPPFLAGS) $(VBN_NDEBUG)
+# Two words of a structure are not worth being gathered in a vector register for each message.
+libverbena_core_la_CFLAGS = $(AM_CFLAGS) -fno-tree-slp-vectorize
 
 # current:revision:age, as libtool counts them.
 VBN_VERSION_INFO = 0:0:0

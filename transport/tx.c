@@ -52,43 +52,49 @@ static inline bool can_post(const vbn_endpoint_t *ep, int kind)
     return kind != VBN_TX_AM || vbn_flow_may_send(&conn->flow);
 }
 
-/* Sends HDR, which goes to the front of OBJ's buffer, and the bytes that lie behind it there. WR as
- * for vbn_conn_post(). */
-static inline bool post_buffer(struct vbn_conn *conn, const struct vbn_pool_obj *obj,
-                               const struct vbn_wire_hdr *hdr, bool signaled, struct vbn_wr *wr)
+/* Posts SWR with the BYTES at the front of OBJ's buffer. WR as for vbn_conn_post(). */
+static inline bool post_buffer(struct vbn_conn *conn, struct ibv_send_wr *swr,
+                               const struct vbn_pool_obj *obj, uint32_t bytes, unsigned flags,
+                               struct vbn_wr *wr)
 {
-    struct vbn_qp *q = &conn->q;
-    uint32_t bytes = (uint32_t)sizeof(*hdr) + hdr->len;
-    bool inlined = bytes <= conn->ctx->device.max_inline;
-
-    conn->told_next = hdr->ack;
-    vbn_wire_hdr_write(obj->buf, hdr);
-    q->sge = (struct ibv_sge){.addr = (uintptr_t)obj->buf, .length = bytes, .lkey = obj->lkey};
-    q->send.send_flags = (inlined ? IBV_SEND_INLINE : 0u) | (signaled ? IBV_SEND_SIGNALED : 0u);
-    return vbn_conn_post(conn, &q->send, wr);
-}
-
-/* The send queue has MSG until its completion, or with LAZY a later one's. */
-static inline void hold(struct vbn_msg *msg, bool lazy)
-{
-    msg->refs++;
-    msg->lazy = lazy;
-    msg->tx.ep->ctx->lazy += lazy;
-    msg->tx.ep->lazy += lazy;
+    conn->q.sge = (struct ibv_sge){.addr = (uintptr_t)obj->buf, .length = bytes, .lkey = obj->lkey};
+    swr->send_flags = flags;
+    return vbn_conn_post(conn, swr, wr);
 }
 
 /*
- * Asks for a completion once a period, and earlier where too many buffers of the pool would wait
- * for one. What is sent inline waits only for the peer's acknowledgement.
+ * MSG does not go inline, or a completion is due: the send queue has it until its completion, or a
+ * later one's. One is asked for each period, and earlier where too many buffers of the pool would
+ * wait. Sets *FLAGS of the request, and returns who waits for its slot.
  */
-static void post_msg(struct vbn_conn *conn, struct vbn_msg *msg)
+static __attribute__((noinline)) struct vbn_wr *hold(struct vbn_conn *conn, struct vbn_msg *msg,
+                                                     bool inlined, unsigned *flags)
+{
+    vbn_context_t *ctx = conn->ctx;
+    bool signaled = conn->q.unsignaled + 1 >= ctx->opts.signal_period ||
+                    (!inlined && ctx->lazy >= ctx->lazy_max);
+
+    *flags = (inlined ? IBV_SEND_INLINE : 0u) | (signaled ? IBV_SEND_SIGNALED : 0u);
+    msg->refs++;
+    msg->lazy = !signaled;
+    ctx->lazy += !signaled;
+    conn->ep->lazy += !signaled;
+    return &msg->tx.wr;
+}
+
+/* What is sent inline waits only for the peer's acknowledgement. */
+static VBN_INLINE void post_msg(struct vbn_conn *conn, struct vbn_msg *msg)
 {
     vbn_context_t *ctx = conn->ctx;
     vbn_endpoint_t *ep = conn->ep;
-    bool inlined = sizeof(struct vbn_wire_hdr) + msg->len <= ctx->device.max_inline;
-    bool signaled = conn->q.unsignaled + 1 >= ctx->opts.signal_period ||
-                    (!inlined && ctx->lazy >= ctx->lazy_max);
-    bool held = signaled || !inlined;
+    void *buf = msg->tx.obj.buf;
+    struct ibv_send_wr *swr = &conn->q.send;
+    bool ringed = vbn_ring_takes(&conn->ring.out, msg->len, ep->tx_acked);
+    uint32_t bytes =
+        ringed ? vbn_wire_sealed_len(msg->len) : (uint32_t)sizeof(struct vbn_wire_hdr) + msg->len;
+    bool inlined = bytes <= ctx->device.max_inline;
+    unsigned flags = IBV_SEND_INLINE;
+    struct vbn_wr *wr = NULL;
     struct vbn_wire_hdr hdr = {
         .type = msg->type,
         .id = msg->id,
@@ -102,11 +108,18 @@ static void post_msg(struct vbn_conn *conn, struct vbn_msg *msg)
     STAILQ_INSERT_TAIL(&ep->unacked, &msg->tx, entry);
     ctx->counters.tx_msgs++;
     ctx->counters.tx_bytes += msg->len;
-    if (held)
-        hold(msg, !signaled);
-    if (vbn_unlikely(!post_buffer(conn, &msg->tx.obj, &hdr, signaled, held ? &msg->tx.wr : NULL)) &&
-        held)
-        msg_retired(&msg->tx.wr, VBN_ERR_PEER_LOST);
+    conn->told_next = hdr.ack;
+    if (ringed) {
+        vbn_wire_sealed_write(buf, &hdr, bytes, conn->flow.tx_count);
+        swr = vbn_ring_put(&conn->ring.out, hdr.seq);
+        ctx->counters.ring_msgs++;
+    } else {
+        vbn_wire_hdr_write(buf, &hdr);
+    }
+    if (vbn_unlikely(!inlined || conn->q.unsignaled + 1 >= ctx->opts.signal_period))
+        wr = hold(conn, msg, inlined, &flags);
+    if (vbn_unlikely(!post_buffer(conn, swr, &msg->tx.obj, bytes, flags, wr)) && wr)
+        msg_retired(wr, VBN_ERR_PEER_LOST);
 }
 
 static inline void post(vbn_endpoint_t *ep, struct vbn_tx *tx)
@@ -171,24 +184,24 @@ void vbn_tx_submit(vbn_endpoint_t *ep, struct vbn_tx *tx)
 static inline bool may_take(const vbn_endpoint_t *ep)
 {
     const vbn_context_t *ctx = ep->ctx;
-    uint32_t left = ctx->msgs.free_count + (ctx->msgs.max - ctx->msgs.count);
     uint32_t out = ep->msgs_out - ep->lazy;
 
-    return out < 2 || (left > ctx->msgs.max / 8 && out < 4 * ctx->opts.window);
+    return out < 2 || (vbn_pool_left(&ctx->msgs) > ctx->msgs.max / 8 && out < ctx->msgs_each);
 }
 
 static inline int msg_get(vbn_endpoint_t *ep, enum vbn_ep_state last, size_t len,
                           struct vbn_msg **out)
 {
+    vbn_context_t *ctx = ep->ctx;
     struct vbn_msg *msg;
 
     if (vbn_unlikely(ep->state > last))
         return vbn_endpoint_over_status(ep);
-    if (vbn_unlikely(len > ep->ctx->max_am_len))
+    if (vbn_unlikely(len > ctx->max_am_len))
         return VBN_ERR_INVALID;
     if (vbn_unlikely(!may_take(ep)))
         return VBN_ERR_AGAIN;
-    msg = (struct vbn_msg *)vbn_pool_get(&ep->ctx->msgs);
+    msg = (struct vbn_msg *)vbn_pool_get(&ctx->msgs);
     if (vbn_unlikely(!msg))
         return VBN_ERR_AGAIN;
     msg->tx.ep = ep;
@@ -231,10 +244,15 @@ void vbn_tx_send_now(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t 
 }
 
 /* The caller's reference becomes the endpoint's. */
-static inline void msg_send(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len)
+static VBN_INLINE void msg_send(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len)
 {
+    vbn_endpoint_t *ep = msg->tx.ep;
+
     msg_set(msg, wire_type, id, len);
-    vbn_tx_submit(msg->tx.ep, &msg->tx);
+    if (vbn_likely(may_post(ep, VBN_TX_AM)))
+        post_msg(ep->conn, msg);
+    else
+        wait_in_queue(ep, &msg->tx);
 }
 
 void vbn_tx_send(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len)
@@ -325,12 +343,12 @@ static inline size_t gathered_len(const struct iovec *iov, int iovcnt)
 
 static inline void gather(char *to, const struct iovec *iov, int iovcnt)
 {
-    do {
+    for (;; to += iov->iov_len, iov++) {
         if (iov->iov_len) /* else its base may be anything, NULL too */
             memcpy(to, iov->iov_base, iov->iov_len);
-        to += iov->iov_len;
-        iov++;
-    } while (vbn_unlikely(--iovcnt > 0));
+        if (vbn_likely(--iovcnt <= 0))
+            return;
+    }
 }
 
 int vbn_am_send(vbn_endpoint_t *ep, uint8_t id, const struct iovec *iov, int iovcnt)
@@ -380,8 +398,20 @@ static void ctl_retired(struct vbn_wr *wr, int status)
     ctl->busy = false;
     if (vbn_unlikely(status != VBN_OK) && conn->ep->conn == conn)
         conn->ep->said_bye = false; /* if it was the farewell, it has to be said again */
-    if (status == VBN_OK && conn->state == VBN_CONN_ESTABLISHED && vbn_flow_ack_due(&conn->flow))
+    if (status == VBN_OK && conn->state == VBN_CONN_ESTABLISHED &&
+        (conn->ring.say || vbn_flow_ack_due(&conn->flow)))
         vbn_tx_control(conn, VBN_WIRE_ACK);
+}
+
+/* Instead of an acknowledgement by itself, which a word about rings is, too. */
+VBN_COLD static void put_ring_word(struct vbn_conn *conn, struct vbn_wire_hdr *hdr)
+{
+    struct vbn_wire_ring word = vbn_ring_word(conn);
+
+    hdr->type = VBN_WIRE_RING;
+    hdr->len = sizeof(word);
+    vbn_wire_ring_write((char *)conn->ctl->obj.buf + sizeof(*hdr), &word);
+    conn->ring.say = false; /* if it cannot be posted the connection has failed */
 }
 
 bool vbn_tx_control(struct vbn_conn *conn, uint8_t wire_type)
@@ -389,12 +419,21 @@ bool vbn_tx_control(struct vbn_conn *conn, uint8_t wire_type)
     struct vbn_ctl *ctl = conn->ctl;
     struct vbn_wire_hdr hdr = {
         .type = wire_type, .seq = conn->ep->tx_next, .ack = conn->ep->rx_next};
+    uint32_t bytes;
+    bool inlined;
 
     if (ctl->busy || conn->state != VBN_CONN_ESTABLISHED || !conn->peer_ready ||
         !vbn_flow_may_ack(&conn->flow) || !vbn_qp_has_room(&conn->q))
         return false;
     hdr.credits = vbn_flow_sent(&conn->flow);
-    ctl->busy = post_buffer(conn, &ctl->obj, &hdr, true, &ctl->wr);
+    if (vbn_unlikely(conn->ring.say) && wire_type == VBN_WIRE_ACK)
+        put_ring_word(conn, &hdr);
+    conn->told_next = hdr.ack;
+    vbn_wire_hdr_write(ctl->obj.buf, &hdr);
+    bytes = (uint32_t)sizeof(hdr) + hdr.len;
+    inlined = bytes <= conn->ctx->device.max_inline;
+    ctl->busy = post_buffer(conn, &conn->q.send, &ctl->obj, bytes,
+                            IBV_SEND_SIGNALED | (inlined ? IBV_SEND_INLINE : 0u), &ctl->wr);
     conn->ctx->counters.acks_sent += ctl->busy;
     return ctl->busy;
 }
@@ -490,9 +529,10 @@ int vbn_tx_init(vbn_context_t *ctx, struct vbn_error *err)
 
     vbn_pool_init(&ctx->msgs, ctx, sizeof(struct vbn_msg) + o->msg_priv_size, buf_size, max,
                   msg_init);
-    vbn_pool_init(&ctx->ctls, ctx, sizeof(struct vbn_ctl), sizeof(struct vbn_wire_hdr), UINT32_MAX,
-                  ctl_init);
+    vbn_pool_init(&ctx->ctls, ctx, sizeof(struct vbn_ctl),
+                  sizeof(struct vbn_wire_hdr) + sizeof(struct vbn_wire_ring), UINT32_MAX, ctl_init);
     ctx->lazy_max = max / 4;
+    ctx->msgs_each = (uint32_t)vbn_min(4 * o->window, UINT32_MAX);
     if (max < 16 || vbn_pool_reserve(&ctx->msgs, 16) || vbn_pool_reserve(&ctx->ctls, 16))
         return vbn_error_set(
             err, VBN_ERR_MEMLOCK,

@@ -92,7 +92,8 @@ typedef uint64_t (*vbn_random_fn)(void *arg);
 
 /*
  * What vbn_open() takes. Fill with vbn_options_init(), then change what you need. The numbers and
- * strings in the first half are parameters: vbn_params() lists them with ranges and help.
+ * strings but the job key and the room are parameters: vbn_params() lists them with ranges and
+ * help.
  */
 struct vbn_options {
     size_t size; /* sizeof(struct vbn_options) of the caller, set by vbn_options_init() */
@@ -132,6 +133,9 @@ struct vbn_options {
     vbn_endpoint_error_fn endpoint_error;
     vbn_clock_fn clock_ns;
     vbn_random_fn random;
+
+    uint64_t ring_peers; /* peers that may write short messages into our memory, at most */
+    uint64_t ring_after; /* short messages of a peer before it may */
 };
 
 /* Fills *OPTS with defaults. SIZE is sizeof(*OPTS). Never fails. Any thread. */
@@ -263,6 +267,7 @@ struct vbn_counters {
     uint64_t bad_messages; /* refused: malformed or from a stranger */
     uint64_t recoveries;   /* lost connections that were made again */
     uint64_t replayed;     /* messages, puts and gets posted once more for that */
+    uint64_t ring_msgs;    /* of tx_msgs, those written into memory of the peer's */
 };
 
 /* Copies the counters up to their `size`. Any thread. */

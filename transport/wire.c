@@ -53,6 +53,30 @@ bool vbn_wire_answer_read(const void *buf, size_t len, struct vbn_wire_answer *a
     return true;
 }
 
+void vbn_wire_ring_write(void *buf, const struct vbn_wire_ring *r)
+{
+    struct vbn_wire_ring le = {
+        .addr = htole64(r->addr),
+        .rkey = htole32(r->rkey),
+        .count = htole16(r->count),
+        .heard = htole16(r->heard),
+    };
+    memcpy(buf, &le, sizeof(le));
+}
+
+bool vbn_wire_ring_read(const void *buf, struct vbn_wire_ring *r)
+{
+    memcpy(r, buf, sizeof(*r));
+    r->addr = le64toh(r->addr);
+    r->rkey = le32toh(r->rkey);
+    r->count = le16toh(r->count);
+    r->heard = le16toh(r->heard);
+    if (r->count % 2 == 0)
+        return r->addr == 0;
+    return r->addr != 0 && r->addr % 8 == 0 &&
+           r->addr <= UINT64_MAX - (uint64_t)VBN_RING_SLOTS * VBN_RING_SLOT;
+}
+
 void vbn_wire_hello_write(void *buf, const struct vbn_wire_hello *h)
 {
     struct vbn_wire_hello le = {

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define VBN_WIRE_VERSION     1           /* highest version that this code speaks */
+#define VBN_WIRE_VERSION     2           /* highest version that this code speaks: 2 has rings */
 #define VBN_WIRE_VERSION_MIN 1           /* lowest */
 #define VBN_WIRE_MAGIC       0x314e4256u /* "VBN1" in memory */
 
@@ -24,6 +24,7 @@ enum vbn_wire_type {
     VBN_WIRE_ACK = 2, /* only what the header carries */
     VBN_WIRE_BYE = 3, /* the sender has closed; nothing follows */
     VBN_WIRE_TAG = 4, /* a tagged message, or a part of its protocol: numbered as active ones are */
+    VBN_WIRE_RING = 5, /* struct vbn_wire_ring, from version 2 on */
 };
 
 /*
@@ -41,15 +42,24 @@ struct vbn_wire_hdr {
 };
 _Static_assert(sizeof(struct vbn_wire_hdr) == 16, "wire header");
 
+#define VBN_WIRE_RING_LEN 16 /* bytes of struct vbn_wire_ring */
+
+/* The header's two words, of whatever byte order the host has. */
+static inline void vbn_wire_hdr_words(const struct vbn_wire_hdr *h, uint64_t words[2])
+{
+    words[0] = h->type | (uint64_t)h->id << 8 | (uint64_t)h->credits << 16 | (uint64_t)h->len << 32;
+    words[1] = h->seq | (uint64_t)h->ack << 32;
+}
+
 static inline void vbn_wire_hdr_write(void *buf, const struct vbn_wire_hdr *h)
 {
-    uint64_t le[2] = {
-        htole64(h->type | (uint64_t)h->id << 8 | (uint64_t)h->credits << 16 |
-                (uint64_t)h->len << 32),
-        htole64(h->seq | (uint64_t)h->ack << 32),
-    };
+    uint64_t words[2], le;
 
-    memcpy(buf, le, sizeof(le));
+    vbn_wire_hdr_words(h, words);
+    le = htole64(words[0]);
+    memcpy(buf, &le, sizeof(le));
+    le = htole64(words[1]);
+    memcpy((char *)buf + sizeof(le), &le, sizeof(le));
 }
 
 /* Reads a header from a message of BYTE_LEN bytes. False: malformed. */
@@ -66,7 +76,117 @@ static inline bool vbn_wire_hdr_read(const void *buf, size_t byte_len, struct vb
         return false;
     if (h->type == VBN_WIRE_AM || h->type == VBN_WIRE_TAG)
         return true;
-    return (h->type == VBN_WIRE_ACK || h->type == VBN_WIRE_BYE) && h->len == 0 && h->id == 0;
+    return h->type >= VBN_WIRE_ACK && h->type <= VBN_WIRE_RING && h->id == 0 &&
+           h->len == (h->type == VBN_WIRE_RING ? VBN_WIRE_RING_LEN : 0);
+}
+
+/* --- rings: short messages that are written into the receiver's memory --------------------------
+ */
+
+/*
+ * What one side says of the rings of a connection, its own and the peer's; unnumbered, and
+ * absolute, so that repeating it does no harm. `count` is how often the sender of this has offered
+ * its ring or withdrawn it: there is one at `addr` where it is odd. `heard` is the peer's count
+ * that the sender goes by: what it wrote into that ring by an earlier one has arrived before this.
+ */
+struct vbn_wire_ring {
+    uint64_t addr; /* 0 where there is none */
+    uint32_t rkey;
+    uint16_t count, heard;
+};
+_Static_assert(sizeof(struct vbn_wire_ring) == VBN_WIRE_RING_LEN, "word about rings");
+
+void vbn_wire_ring_write(void *buf, const struct vbn_wire_ring *r);
+
+/* Reads the VBN_WIRE_RING_LEN bytes at BUF. False: no ring can be there. */
+bool vbn_wire_ring_read(const void *buf, struct vbn_wire_ring *r);
+
+#define VBN_RING_SLOTS 32u
+#define VBN_RING_SLOT  128u /* bytes */
+/* Bytes of payload for which there is room beside the header and the seal. */
+#define VBN_RING_ROOM (VBN_RING_SLOT - (uint32_t)sizeof(struct vbn_wire_hdr) - 8u)
+
+/* 8-byte words of a message of LEN bytes in a slot, the last one filled up with zeros; the seal
+ * follows. */
+static inline uint32_t vbn_wire_words(uint32_t len)
+{
+    return (uint32_t)sizeof(struct vbn_wire_hdr) / 8 + (len + 7) / 8;
+}
+
+/* Bytes that a message of LEN bytes takes in a slot. */
+static inline uint32_t vbn_wire_sealed_len(uint32_t len)
+{
+    return vbn_wire_words(len) * 8 + 8;
+}
+
+/*
+ * The seal says that all of a message is there, in whatever order its bytes have become visible,
+ * and that it is the ORDERth of its connection (modulo 2^16), counted as for credits. A mixture of
+ * the bytes of two messages has another seal, but for a chance of one in 2^64; it is no guard
+ * against who makes one up.
+ */
+static inline uint64_t vbn_wire_seal_begin(uint16_t order)
+{
+    return UINT64_C(0x243f6a8885a308d3) + order;
+}
+
+static inline uint64_t vbn_wire_seal_add(uint64_t seal, uint64_t word)
+{
+    seal = (seal ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return seal << 29 | seal >> 35;
+}
+
+/* Writes the header H at BUF, and the seal behind the payload, which is there; in all BYTES as
+ * vbn_wire_sealed_len() says. */
+static inline void vbn_wire_sealed_write(void *buf, const struct vbn_wire_hdr *h, uint32_t bytes,
+                                         uint16_t order)
+{
+    char *at = (char *)buf + sizeof(*h), *end = (char *)buf + bytes - 8;
+    uint64_t seal = vbn_wire_seal_begin(order), word = 0, words[2];
+
+    memcpy(at + h->len, &word, sizeof(word));
+    vbn_wire_hdr_write(buf, h);
+    vbn_wire_hdr_words(h, words);
+    seal = vbn_wire_seal_add(vbn_wire_seal_add(seal, words[0]), words[1]);
+    for (; at < end; at += 8) {
+        memcpy(&word, at, sizeof(word));
+        seal = vbn_wire_seal_add(seal, le64toh(word));
+    }
+    seal = htole64(seal);
+    memcpy(end, &seal, sizeof(seal));
+}
+
+/*
+ * Copies the message in SLOT, which its sender may be writing, to BUF, of VBN_RING_SLOT bytes, and
+ * its header to H, where it is whole and the ORDERth. False: it is not, or not yet. Only the length
+ * has been looked at.
+ */
+static inline bool vbn_wire_sealed_read(const void *slot, uint16_t order, void *buf,
+                                        struct vbn_wire_hdr *h)
+{
+    const volatile uint64_t *from = slot;
+    uint64_t word = le64toh(from[0]), next = le64toh(from[1]), seal = vbn_wire_seal_begin(order);
+    uint64_t *to = buf;
+    uint32_t left;
+
+    *h = (struct vbn_wire_hdr){
+        .type = (uint8_t)word,
+        .id = (uint8_t)(word >> 8),
+        .credits = (uint16_t)(word >> 16),
+        .len = (uint32_t)(word >> 32),
+        .seq = (uint32_t)next,
+        .ack = (uint32_t)(next >> 32),
+    };
+    if (h->len > VBN_RING_ROOM)
+        return false;
+    to[0] = htole64(word);
+    to[1] = htole64(next);
+    seal = vbn_wire_seal_add(vbn_wire_seal_add(seal, word), next);
+    for (left = (h->len + 7) / 8, to += 2, from += 2; left > 0; left--) {
+        *to++ = word = *from++;
+        seal = vbn_wire_seal_add(seal, le64toh(word));
+    }
+    return le64toh(*from) == seal;
 }
 
 /* --- tagged messages: what follows the header ------------------------------------------------- */

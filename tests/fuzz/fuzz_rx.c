@@ -25,6 +25,9 @@ static struct {
     uint32_t seq, ack, queued; /* its next number; ours that it acknowledged, and that we sent */
     unsigned read;             /* of our sends, that it has looked at */
     bool released;             /* we closed the endpoint */
+    struct vbn_wire_ring said, word; /* of rings: by it, and by us */
+    unsigned slot;                   /* of our ring, that it writes next */
+    unsigned slots;                  /* of its ring, that we have written */
 } peer;
 
 /* What our handler saw, and does besides. */
@@ -88,6 +91,19 @@ static void take_all(void)
     while (fake_completions(ctx->cqs.cq[0]->cq));
 }
 
+/* What we have written into the peer's ring is whole, and in the slot that it looks at next. */
+static void read_ring_write(const struct fake_send *s, struct vbn_wire_hdr *h)
+{
+    uint64_t at = peer.said.addr + (uint64_t)(peer.slots++ % VBN_RING_SLOTS) * VBN_RING_SLOT;
+    uint64_t slot[VBN_RING_SLOT / 8] = {0}, copy[VBN_RING_SLOT / 8];
+
+    fuzz_check(peer.said.count % 2 && s->wr.wr.rdma.rkey == peer.said.rkey, "there is a ring");
+    fuzz_check(s->wr.wr.rdma.remote_addr == at && s->sge.length <= VBN_RING_SLOT, "and a slot");
+    memcpy(slot, s->bytes, s->sge.length);
+    fuzz_check(vbn_wire_sealed_read(slot, (uint16_t)(peer.taken + 1), copy, h), "sealed");
+    fuzz_check(h->type == VBN_WIRE_AM, "only messages go by rings");
+}
+
 /* Looks at what this side has sent since: grants, and the rules that it has to keep. */
 static void read_ours(void)
 {
@@ -97,9 +113,15 @@ static void read_ours(void)
     for (; peer.read < qp->send_count; peer.read++) {
         const struct fake_send *s = &qp->sends[peer.read];
 
-        if (s->wr.opcode != IBV_WR_SEND || !s->wr.num_sge)
+        if (s->wr.opcode == IBV_WR_RDMA_WRITE && s->wr.num_sge &&
+            s->sge.addr - (uintptr_t)region >= sizeof(region)) /* no put */
+            read_ring_write(s, &h);
+        else if (s->wr.opcode != IBV_WR_SEND || !s->wr.num_sge)
             continue;
-        fuzz_check(vbn_wire_hdr_read(s->bytes, s->sge.length, &h), "we send good headers");
+        else
+            fuzz_check(vbn_wire_hdr_read(s->bytes, s->sge.length, &h), "we send good headers");
+        if (h.type == VBN_WIRE_RING)
+            fuzz_check(vbn_wire_ring_read(s->bytes + sizeof(h), &peer.word), "a good word");
         fuzz_check(peer.taken != peer.granted, "we keep to our credits");
         fuzz_check(h.type != VBN_WIRE_AM || (uint16_t)(peer.granted - peer.taken) > 1,
                    "the last credit is kept for acknowledgements");
@@ -111,8 +133,18 @@ static void read_ours(void)
     }
 }
 
+/* What the peer says of rings: its count goes on by one, once we have said that we heard the last;
+ * and it has heard our last or the one before. (It looks at what we send after each message.) */
+static bool is_legal_word(const uint8_t *bytes, struct vbn_wire_ring *w)
+{
+    return conn->version >= 2 && vbn_wire_ring_read(bytes, w) &&
+           (w->heard == peer.word.count || w->heard == peer.said.heard) &&
+           (w->count == peer.said.count || w->count == (uint16_t)(peer.said.count + 1));
+}
+
 static bool is_legal(const uint8_t *bytes, size_t len, struct vbn_wire_hdr *h)
 {
+    struct vbn_wire_ring word;
     uint16_t credits = (uint16_t)(peer.granted - peer.taken), more;
 
     if (len < sizeof(*h))
@@ -123,8 +155,11 @@ static bool is_legal(const uint8_t *bytes, size_t len, struct vbn_wire_hdr *h)
     h->seq = le32toh(h->seq);
     h->ack = le32toh(h->ack);
     more = (uint16_t)(h->credits - peer.taken);
-    if (h->type < VBN_WIRE_AM || h->type > VBN_WIRE_BYE || h->len != len - sizeof(*h) ||
-        (h->type != VBN_WIRE_AM && (h->len || h->id)))
+    if (h->type < VBN_WIRE_AM || h->type > VBN_WIRE_RING || h->type == VBN_WIRE_TAG ||
+        h->len != len - sizeof(*h) || (h->type != VBN_WIRE_AM && h->id) ||
+        (h->type != VBN_WIRE_AM && h->len != (h->type == VBN_WIRE_RING ? sizeof(word) : 0)))
+        return false;
+    if (h->type == VBN_WIRE_RING && !is_legal_word(bytes + sizeof(*h), &word))
         return false;
     return peer.sent != peer.told && more >= credits && more <= VBN_WINDOW_MAX &&
            h->seq == peer.seq && h->ack - peer.ack <= peer.queued - peer.ack;
@@ -185,6 +220,15 @@ static void message(const uint8_t *bytes, size_t len)
         peer.ack = h.ack;
         peer.seq += h.type == VBN_WIRE_AM;
     }
+    if (legal && h.type == VBN_WIRE_RING) {
+        struct vbn_wire_ring before = peer.said;
+
+        vbn_wire_ring_read(bytes + sizeof(h), &peer.said);
+        if (peer.said.count != before.count)
+            peer.slots = 0;
+        else /* only a new count brings a new ring */
+            peer.said.addr = before.addr, peer.said.rkey = before.rkey;
+    }
     take_all();
     if (!legal) {
         expect_end(released, doubtful, calls, failures);
@@ -242,6 +286,112 @@ static void op_raw(struct fuzz_in *in)
     size_t len = fuzz_bytes(in, bytes, fuzz_u8(in) % sizeof(bytes));
 
     message(bytes, len);
+}
+
+/* A word about rings: a right one, or with something wrong in it. */
+static void op_ring_word(struct fuzz_in *in)
+{
+    uint8_t bytes[sizeof(struct vbn_wire_hdr) + sizeof(struct vbn_wire_ring)], how = fuzz_u8(in);
+    struct vbn_wire_hdr h = {.type = VBN_WIRE_RING,
+                             .len = sizeof(struct vbn_wire_ring),
+                             .credits = peer.granted,
+                             .seq = peer.seq,
+                             .ack = peer.queued};
+    struct vbn_wire_ring w = peer.said;
+
+    if (peer.sent == peer.told)
+        return;
+    if (how & 1 && peer.word.heard == peer.said.count) {
+        w.count++;
+        w.addr = w.count % 2 ? 0x10000u * (1 + how) : 0;
+        w.rkey = how;
+    }
+    if (how & 2)
+        w.heard = peer.word.count;
+    vbn_wire_hdr_write(bytes, &h);
+    vbn_wire_ring_write(bytes + sizeof(h), &w);
+    if (how >= 0xe0)
+        fuzz_patch(in, bytes + sizeof(h), sizeof(w), sizeof(w));
+    message(bytes, sizeof(bytes));
+}
+
+/* What is written into our ring, well sealed as the next message: what must come of it? */
+static void ring_message(const struct vbn_wire_hdr *h, const uint8_t *payload)
+{
+    uint16_t credits = (uint16_t)(peer.granted - peer.taken);
+    uint16_t more = (uint16_t)(h->credits - peer.taken);
+    bool doubtful = peer.sent == peer.told || more < credits || more > VBN_WINDOW_MAX;
+    bool legal = !doubtful && h->type == VBN_WIRE_AM && h->ack - peer.ack <= peer.queued - peer.ack;
+    unsigned calls = got.calls, failures = unit.failures;
+    bool released = peer.released;
+
+    doubtful = doubtful && (h->type == VBN_WIRE_AM || h->type == VBN_WIRE_TAG);
+    if (legal) {
+        peer.sent++;
+        peer.granted = h->credits;
+        peer.ack = h->ack;
+        peer.seq++;
+    }
+    take_all();
+    if (!legal) {
+        expect_end(released, doubtful, calls, failures);
+        return;
+    }
+    fuzz_check(unit.failures == failures, "what is legal does no harm");
+    if (h->id != ID || (released && !alive()))
+        return;
+    fuzz_check(got.calls == calls + 1, "a message in a ring is delivered once");
+    fuzz_check(got.len == h->len && !memcmp(got.bytes, payload, h->len), "as it was written");
+}
+
+/* Bytes into the slot of our ring that is next; HOW says what is wrong with them. */
+static void op_ring_write(struct fuzz_in *in)
+{
+    uint8_t how = fuzz_u8(in), bytes[VBN_RING_SLOT + 8], *slot;
+    struct vbn_wire_hdr h = {.type = VBN_WIRE_AM,
+                             .id = ID,
+                             .len = how % (VBN_RING_ROOM + 1),
+                             .credits = peer.granted,
+                             .seq = peer.seq,
+                             .ack = peer.queued};
+    uint8_t *payload = bytes + sizeof(h);
+    unsigned calls = got.calls;
+
+    if (!conn->ring.in.slots || peer.word.count % 2 == 0 || peer.said.heard != peer.word.count)
+        return; /* who writes elsewhere is refused by the device */
+    take_all(); /* a new grant perhaps */
+    if (!alive())
+        return;
+    read_ours();
+    if (!conn->ring.in.slots)
+        return;
+    slot = (uint8_t *)(uintptr_t)peer.word.addr + peer.slot % VBN_RING_SLOTS * VBN_RING_SLOT;
+    memset(payload, how, h.len);
+    if (how & 0x80) {
+        uint8_t head[sizeof(h)];
+
+        vbn_wire_hdr_write(head, &h);
+        fuzz_patch(in, head, sizeof(head), sizeof(head));
+        memcpy(&h, head, sizeof(h)); /* little-endian hosts */
+        h.credits = le16toh(h.credits), h.len = le32toh(h.len);
+        h.seq = le32toh(h.seq), h.ack = le32toh(h.ack);
+        if (h.len > VBN_RING_ROOM || h.seq != peer.seq || h.type == VBN_WIRE_TAG) {
+            memcpy(slot, head, sizeof(head));
+            take_all();
+            fuzz_check(got.calls == calls, "nothing is taken before it is there");
+            return;
+        }
+    }
+    vbn_wire_sealed_write(bytes, &h, vbn_wire_sealed_len(h.len), (uint16_t)(peer.sent + 1));
+    if (how & 0x40) { /* not all of it yet */
+        memcpy(slot, bytes, sizeof(h));
+        slot[vbn_wire_sealed_len(h.len) - 1] = (uint8_t)~bytes[vbn_wire_sealed_len(h.len) - 1];
+        take_all();
+        fuzz_check(got.calls == calls, "nothing is taken before all of it is there");
+    }
+    memcpy(slot, bytes, vbn_wire_sealed_len(h.len));
+    peer.slot++;
+    ring_message(&h, payload);
 }
 
 static void op_send(struct fuzz_in *in)
@@ -312,8 +462,9 @@ static bool needs_endpoint(void (*op)(struct fuzz_in *))
 static void operate(struct fuzz_in *in)
 {
     static void (*const ops[])(struct fuzz_in *) = {
-        op_good, op_good,     op_good, op_patched, op_raw,   op_send,          op_send,
-        op_rma,  op_complete, op_time, op_handler, op_close, op_receive_fails, op_leave};
+        op_good,          op_good,  op_good,      op_patched,   op_raw,        op_send,
+        op_send,          op_rma,   op_complete,  op_time,      op_handler,    op_close,
+        op_receive_fails, op_leave, op_ring_word, op_ring_word, op_ring_write, op_ring_write};
     void (*op)(struct fuzz_in *) = ops[fuzz_u8(in) % (sizeof(ops) / sizeof(ops[0]))];
 
     if (peer.released && needs_endpoint(op))
@@ -335,6 +486,7 @@ static void tweak(struct vbn_options *opts)
     opts->inline_limit = how_to_open & 8 ? 0 : 256;
     opts->tx_buffers = 64;
     opts->signal_period = how_to_open & 16 ? 1 : 16;
+    opts->ring_after = how_to_open & 128 ? 2 : 64;
 }
 
 static void begin(struct fuzz_in *in)

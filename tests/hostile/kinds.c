@@ -172,7 +172,7 @@ static struct vbn_wire_hdr header(struct hostile *h, uint8_t type)
 
 static void unknown_type(struct hostile *h, struct ibv_send_wr *wr)
 {
-    struct vbn_wire_hdr hdr = header(h, (uint8_t)(VBN_WIRE_TAG + 1 + rnd(h) % 250));
+    struct vbn_wire_hdr hdr = header(h, (uint8_t)(VBN_WIRE_RING + 1 + rnd(h) % 250));
 
     say(h, wr, &hdr, 0);
 }
@@ -256,6 +256,43 @@ static void unasked_answer(struct hostile *h, struct ibv_send_wr *wr)
     say(h, wr, &hdr, hdr.len);
     for (uint32_t i = 0; i < hdr.len; i++)
         h->message[sizeof(hdr) + i] = (uint8_t)rnd(h);
+}
+
+/* Word of a ring, at WORD's address, in the name of who has none of the job's. */
+static void say_ring(struct hostile *h, struct ibv_send_wr *wr, const struct vbn_wire_ring *word)
+{
+    struct vbn_wire_hdr hdr = header(h, VBN_WIRE_RING);
+    struct vbn_wire_ring le = {.addr = htole64(word->addr),
+                               .rkey = htole32(word->rkey),
+                               .count = htole16(word->count),
+                               .heard = htole16(word->heard)};
+
+    hdr.len = sizeof(le);
+    say(h, wr, &hdr, hdr.len);
+    memcpy(h->message + sizeof(hdr), &le, sizeof(le));
+}
+
+/* A ring at no address that there can be, one too soon, or an answer to none that was offered. */
+static void impossible_ring(struct hostile *h, struct ibv_send_wr *wr)
+{
+    static const struct vbn_wire_ring words[] = {{.count = 1, .addr = 0},
+                                                 {.count = 1, .addr = 0x1001},
+                                                 {.count = 1, .addr = UINT64_MAX - 7},
+                                                 {.count = 2},
+                                                 {.count = 3, .addr = 0x1000},
+                                                 {.addr = 0x1000},
+                                                 {.heard = 1}};
+
+    say_ring(h, wr, &words[rnd(h) % (sizeof(words) / sizeof(words[0]))]);
+}
+
+/* One in memory that is not there: who had anything to say would write to it. */
+static void ring_nowhere(struct hostile *h, struct ibv_send_wr *wr)
+{
+    struct vbn_wire_ring word = {
+        .count = 1, .addr = (1 + rnd(h) % 0xffffffff) * 4096, .rkey = (uint32_t)rnd(h) & 0xff};
+
+    say_ring(h, wr, &word);
 }
 
 static void rubbish(struct hostile *h, struct ibv_send_wr *wr)
@@ -403,11 +440,15 @@ struct kind kinds[] = {
      .reasons = REASON(BUSY), .speak = unknown_kind},
     {.name = "message/unasked-answer", .then = THEN_SPEAKS,
      .reasons = REASON(BUSY), .speak = unasked_answer},
+    {.name = "message/impossible-ring", .then = THEN_SPEAKS,
+     .reasons = REASON(BUSY), .speak = impossible_ring},
     {.name = "message/rubbish", .then = THEN_SPEAKS, .reasons = REASON(BUSY), .speak = rubbish},
     {.name = "memory/write-anywhere", .then = THEN_SPEAKS,
      .reasons = REASON(BUSY), .speak = write_anywhere},
     {.name = "memory/read-anywhere", .then = THEN_SPEAKS,
      .reasons = REASON(BUSY), .speak = read_anywhere},
+    {.name = "memory/ring-nowhere", .then = THEN_ASKS,
+     .reasons = REASON(BUSY), .speak = ring_nowhere},
     {.name = "memory/asks-the-process", .then = THEN_ASKS,
      .reasons = REASON(BUSY), .speak = asks_the_process},
     {.name = "memory/parts-of-nothing", .then = THEN_ASKS,

@@ -65,6 +65,7 @@ struct fabric_config {
     uint64_t cq_hold_ns;    /* completions gather up to this long, then show together */
     uint64_t cm_jitter_ns;  /* CM messages and events */
     uint64_t byte_ps;       /* picoseconds a byte [80] */
+    uint32_t torn_ppm;      /* of a short RDMA write some bytes show later than the others */
 
     /* the CM protocol's own clock (kernel defaults: 6.4 s a try, 15 retries, 2 s timewait) */
     uint64_t cm_timeout_ns;

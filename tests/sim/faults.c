@@ -241,4 +241,5 @@ void fabric_config_random(uint64_t seed, struct fabric_config *config)
     config->no_error_event = draw(&state, 2);
     config->late_recvs_stay = draw(&state, 2);
     config->unsound_ppm = draw_rate(&state, 1000);
+    config->torn_ppm = draw_rate(&state, 500000);
 }

@@ -175,10 +175,53 @@ static void execute_atomic(struct sim_wqe *wqe)
         *word = wqe->swap;
 }
 
-static void execute_write(const struct sim_wqe *wqe)
+/* The rest of a write shows, if its memory is still registered. */
+static void mend_torn(struct sim_qp *qp)
+{
+    struct sim_torn *torn = &qp->torn;
+    uint32_t length = torn->length;
+
+    torn->length = 0;
+    if (length && sim_key_check(torn->rkey, true, qp->qp.pd, torn->addr, length,
+                                IBV_ACCESS_REMOTE_WRITE) == SIM_KEY_OK)
+        memcpy((void *)(uintptr_t)torn->addr, torn->bytes, length);
+}
+
+static void mend_late(void *obj, uint64_t gen)
+{
+    struct sim_qp *qp = obj;
+
+    if (qp->obj.magic == SIM_ALIVE && qp->torn.gen == gen)
+        mend_torn(qp);
+}
+
+/* Of a short write each byte may show at once or a little later, but before what comes next. */
+static void tear(struct sim_qp *qp, const struct sim_wqe *wqe)
+{
+    struct sim_torn *torn = &qp->torn;
+    struct ibv_sge to = {.addr = (uintptr_t)torn->bytes, .length = wqe->length};
+    uint8_t *memory = (uint8_t *)(uintptr_t)wqe->remote_addr;
+    uint64_t grain = 1 + sim_below(16), some = sim_below(UINT64_MAX);
+
+    sim_sge_copy(&to, 1, wqe->sge, wqe->num_sge, wqe->length);
+    torn->addr = wqe->remote_addr;
+    torn->rkey = wqe->rkey;
+    torn->length = wqe->length;
+    torn->gen++;
+    for (uint32_t i = 0; i < wqe->length; i++)
+        if (some >> (i / grain % 64) & 1)
+            memory[i] = torn->bytes[i];
+    sim_after(sim_latency(), mend_late, qp, torn->gen);
+}
+
+static void execute_write(struct sim_qp *qp, const struct sim_wqe *wqe)
 {
     struct ibv_sge to = {.addr = wqe->remote_addr, .length = wqe->length};
-    sim_sge_copy(&to, 1, wqe->sge, wqe->num_sge, wqe->length);
+
+    if (wqe->length <= SIM_TORN_MAX && sim_chance(sim.config.torn_ppm))
+        tear(qp, wqe);
+    else
+        sim_sge_copy(&to, 1, wqe->sge, wqe->num_sge, wqe->length);
 }
 
 static bool is_ready(const struct sim_qp *qp)
@@ -201,6 +244,7 @@ enum sim_answer sim_respond(struct sim_qp *qp, const struct sim_qp *requester, s
     if (!is_ready(qp) || wqe->seq != qp->rx_seq)
         return SIM_ANSWER_SILENCE;
     first_arrival(qp);
+    mend_torn(qp);
     if (needs_receive(wqe) && !has_receive(qp))
         return SIM_ANSWER_RNR;
     if (requester && sim_wqe_is_read(wqe) && requester->reads_out >= qp->attr.max_dest_rd_atomic) {
@@ -220,7 +264,7 @@ enum sim_answer sim_respond(struct sim_qp *qp, const struct sim_qp *requester, s
         return refuse(qp, wqe, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR, status);
     }
     if (remote_access(wqe) == IBV_ACCESS_REMOTE_WRITE)
-        execute_write(wqe);
+        execute_write(qp, wqe);
     else if (remote_access(wqe) == IBV_ACCESS_REMOTE_ATOMIC)
         execute_atomic(wqe);
     enum sim_answer answer = SIM_ANSWER_ACK;

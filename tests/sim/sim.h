@@ -28,7 +28,7 @@
 
 #define SIM_OF(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
-enum { SIM_PORT = 1, SIM_QPN_FIRST = 0x11, SIM_PSN_MASK = 0xffffff };
+enum { SIM_PORT = 1, SIM_QPN_FIRST = 0x11, SIM_PSN_MASK = 0xffffff, SIM_TORN_MAX = 128 };
 
 /* ---- objects ---- */
 
@@ -187,10 +187,16 @@ struct sim_qp {
     uint32_t retries, rnr_tries;
 
     struct sim_rq rq; /* without an SRQ */
-    uint32_t rx_seq;  /* expected next */
-    bool rx_any;      /* something arrived */
-    bool peer_sent;   /* iWARP: the connecting side has sent */
-    bool closed;      /* in the error state by its owner's wish */
+    struct sim_torn {
+        uint64_t addr;
+        uint32_t rkey, length; /* 0: none */
+        uint32_t gen;
+        uint8_t bytes[SIM_TORN_MAX];
+    } torn;          /* a write that has come, but not all of which shows */
+    uint32_t rx_seq; /* expected next */
+    bool rx_any;     /* something arrived */
+    bool peer_sent;  /* iWARP: the connecting side has sent */
+    bool closed;     /* in the error state by its owner's wish */
     bool flushing, flush_recvs, last_wqe_raised;
     struct sim_id *iw_id;
     uint32_t async_reported, async_acked;

@@ -135,6 +135,8 @@ static void draw_options(const struct world *world, const struct world_rank *ran
     /* Drawn from the seed alone, so that older seeds keep their course. */
     options->recovery_timeout_ms =
         world->recovers ? RECOVERY_LEAST_MS + world->plan.seed % 6000 : 0;
+    options->ring_peers = world->plan.seed % 5 ? between(1, (uint64_t)world->count) : 0;
+    options->ring_after = between(1, 1 + fabric_random(12));
 }
 
 static void options_make(const struct world *world, struct world_rank *rank)
@@ -197,6 +199,7 @@ static void draw_config(const struct world_plan *plan, struct fabric_config *con
         .jitter_ns = config->jitter_ns,
         .ack_jitter_ns = config->ack_jitter_ns,
         .cq_hold_ns = config->cq_hold_ns,
+        .torn_ppm = config->torn_ppm,
         .cm_jitter_ns = config->cm_jitter_ns,
         .early_data_ppm = config->early_data_ppm,
         .cm_repeat_ppm = config->cm_repeat_ppm,
@@ -240,6 +243,7 @@ bool world_open(struct world *world, const struct world_plan *plan)
         rank->has_srq = !attr.no_srq;
         rank->rank = fabric_rank_add(node);
         rank->eager_limit = eager_limit;
+        rank->sleeps = fabric_random(3) == 0;
         if (!world_rank_open(world, rank))
             return false;
     }
@@ -270,7 +274,9 @@ static bool rank_turn(struct world *world, struct world_rank *rank,
     fabric_enter(rank->rank);
     if (work)
         work(world, rank);
-    int done = 0;
+    int done = 0, timeout_ms;
+    if (rank->ctx && rank->sleeps && fabric_random(20) == 0)
+        vbn_arm(rank->ctx, &timeout_ms);
     /* The slow side is looked at every 64th time: now and then enough for it, mostly a few. */
     uint64_t polls = between(1, fabric_random(6) ? POLLS_FEW : POLLS_MOST);
     for (; polls > 0 && rank->ctx; polls--)
@@ -420,6 +426,7 @@ void world_rank_close(struct world *world, struct world_rank *rank)
     world->lost += counters.conns_lost;
     world->recoveries += counters.recoveries;
     world->replayed += counters.replayed;
+    world->ringed += counters.ring_msgs;
     uint64_t start_ns = fabric_now_ns();
     close_step_ns = CLOSE_STEP_NS;
     is_blocking = true;

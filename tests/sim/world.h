@@ -33,6 +33,7 @@ struct world_rank {
     unsigned char address[VBN_ADDRESS_MAX];
     size_t address_len;
     bool is_dead;
+    bool sleeps;     /* asks to be woken, now and then */
     bool close_late; /* vbn_close() had to drop something */
     uint64_t stopped_until_ns;
     void *user; /* the workload's */
@@ -48,6 +49,7 @@ struct world {
     bool recovers;                       /* lost connections are made again */
     bool calls_fail;                     /* verbs and others may fail at random */
     uint64_t lost, recoveries, replayed; /* connections lost, made again; requests sent again */
+    uint64_t ringed;                     /* messages written into rings */
     bool failed;
     char reason[256];
     /* The workload's error callback: RANK's endpoint EP ended. */

@@ -4,7 +4,7 @@
  * a connected endpoint so often, over verbs that do nothing but keep books. All work of one kind is
  * inside measured().
  *
- *     cost send | receive | tag-send | tag-receive | put | idle   TIMES
+ *     cost send | receive | ring-send | ring-receive | tag-send | tag-receive | put | idle   TIMES
  */
 #include "lone.h"
 
@@ -49,6 +49,13 @@ static void act_send(int i)
 static void act_receive(int i)
 {
     lone_am(conn, 5, memory, PAYLOAD);
+    if (i % 8 == 7)
+        lone_complete(conn);
+}
+
+static void act_ring_receive(int i)
+{
+    lone_ring_am(conn, 5, memory, PAYLOAD);
     if (i % 8 == 7)
         lone_complete(conn);
 }
@@ -101,13 +108,29 @@ static void act_idle(int i)
     assert_int_equal(vbn_progress(ctx), 0);
 }
 
+/* Both sides have rings. */
+static void open_rings(void)
+{
+    lone_am(conn, 5, memory, PAYLOAD);
+    lone_complete(conn);
+    lone_ring_word(conn, 1, 4096, 1);
+    lone_complete(conn);
+    assert_true(conn->ring.out.room && conn->ring.in.slots);
+}
+
 static const struct action {
     const char *name;
     void (*act)(int i);
     unsigned *count; /* what must have happened each time; NULL: act() has looked itself */
-} actions[] = {{"send", act_send, NULL},         {"receive", act_receive, &delivered},
-               {"tag-send", act_tag_send, NULL}, {"tag-receive", act_tag_receive, &delivered},
-               {"put", act_put, &done},          {"idle", act_idle, NULL}};
+    void (*prepare)(void);
+} actions[] = {{"send", act_send, NULL, NULL},
+               {"receive", act_receive, &delivered, NULL},
+               {"ring-send", act_send, NULL, open_rings},
+               {"ring-receive", act_ring_receive, &delivered, open_rings},
+               {"tag-send", act_tag_send, NULL, NULL},
+               {"tag-receive", act_tag_receive, &delivered, NULL},
+               {"put", act_put, &done, NULL},
+               {"idle", act_idle, NULL, NULL}};
 
 /* callgrind collects inside of it. */
 __attribute__((noinline)) void measured(const struct action *action, int times);
@@ -120,14 +143,23 @@ void measured(const struct action *action, int times)
 static const struct action *chosen;
 static int times;
 
+static void ringed_or_not(struct vbn_options *opts)
+{
+    opts->ring_peers = chosen->prepare != NULL;
+    if (opts->ring_peers)
+        opts->ring_after = 1;
+}
+
 static void run(void **state)
 {
     lone_setup(state);
-    ctx = lone_open(NULL);
+    ctx = lone_open(ringed_or_not);
     vbn_am_handler(ctx, 5, on_message, NULL);
     conn = lone_connect(ctx, 7);
     assert_int_equal(vbn_mem_register(ctx, memory, sizeof(memory), VBN_ACCESS_LOCAL_WRITE, &mem),
                      VBN_OK);
+    if (chosen->prepare)
+        chosen->prepare();
     measured(chosen, 64); /* what happens the first times only */
     delivered = done = 0;
     measured(chosen, times);
@@ -146,7 +178,9 @@ int main(int argc, char **argv)
             chosen = &actions[i];
     times = chosen ? atoi(argv[2]) : 0;
     if (times < 1) {
-        fprintf(stderr, "usage: cost send|receive|tag-send|tag-receive|put|idle TIMES\n");
+        fprintf(
+            stderr,
+            "usage: cost send|receive|ring-send|ring-receive|tag-send|tag-receive|put|idle TIMES\n");
         return 2;
     }
     return cmocka_run_group_tests_name("cost", tests, NULL, NULL);

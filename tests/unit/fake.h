@@ -83,7 +83,7 @@ void fake_address_flags(const char *ifname, unsigned flags);
 
 /* --- queues ----------------------------------------------------------------------------------- */
 
-#define FAKE_BYTES 96 /* of a posted message that are kept */
+#define FAKE_BYTES 128 /* of a posted message or write that are kept */
 
 struct fake_send {
     struct ibv_send_wr wr;

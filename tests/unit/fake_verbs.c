@@ -660,7 +660,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
     s->wr = *wr;
     if (wr->num_sge) {
         s->sge = wr->sg_list[0];
-        if (wr->opcode == IBV_WR_SEND)
+        if (wr->opcode != IBV_WR_RDMA_READ)
             memcpy(s->bytes, (void *)(uintptr_t)s->sge.addr,
                    s->sge.length < FAKE_BYTES ? s->sge.length : FAKE_BYTES);
     }

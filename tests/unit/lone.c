@@ -229,6 +229,50 @@ void lone_ack(struct vbn_conn *conn)
     lone_message(conn, &hdr, NULL);
 }
 
+/* --- rings ------------------------------------------------------------------------------------ */
+
+void lone_ring_word(struct vbn_conn *conn, uint16_t count, uint64_t addr, uint32_t rkey)
+{
+    struct vbn_wire_ring word = {
+        .addr = addr, .rkey = rkey, .count = count, .heard = conn->ring.in.count};
+    struct vbn_wire_hdr hdr = lone_hdr(conn, VBN_WIRE_RING);
+    char bytes[sizeof(word)];
+
+    hdr.len = sizeof(bytes);
+    vbn_wire_ring_write(bytes, &word);
+    lone_message(conn, &hdr, bytes);
+}
+
+void lone_ring_heard(struct vbn_conn *conn)
+{
+    lone_ring_word(conn, conn->ring.out.heard, conn->ring.out.heard % 2 ? conn->ring.out.addr : 0,
+                   conn->ring.out.put.wr.rdma.rkey);
+}
+
+void lone_ring_write(struct vbn_conn *conn, const struct vbn_wire_hdr *hdr, const void *payload,
+                     uint16_t order)
+{
+    char bytes[VBN_RING_SLOT] = {0};
+
+    assert_true(hdr->len <= VBN_RING_ROOM);
+    if (payload)
+        memcpy(bytes + sizeof(*hdr), payload, hdr->len);
+    vbn_wire_sealed_write(bytes, hdr, vbn_wire_sealed_len(hdr->len), order);
+    memcpy((char *)(uintptr_t)conn->ring.in.next, bytes, vbn_wire_sealed_len(hdr->len));
+}
+
+void lone_ring_am(struct vbn_conn *conn, uint8_t id, const void *payload, size_t len)
+{
+    struct vbn_wire_hdr hdr = lone_hdr(conn, VBN_WIRE_AM);
+
+    hdr.id = id;
+    hdr.len = (uint32_t)len;
+    lone_ring_write(conn, &hdr, payload, (uint16_t)(conn->flow.rx_count + 1));
+    vbn_progress(conn->ctx);
+}
+
+/* --- what was sent ---------------------------------------------------------------------------- */
+
 unsigned lone_sent(const struct vbn_conn *conn)
 {
     return fake_qp(conn->q.qp)->send_count;

@@ -60,6 +60,20 @@ void lone_message(struct vbn_conn *conn, const struct vbn_wire_hdr *hdr, const v
 void lone_am(struct vbn_conn *conn, uint8_t id, const void *payload, size_t len);
 void lone_ack(struct vbn_conn *conn);
 
+/* The peer's word about rings: its own is at ADDR (0: withdrawn, or none), by its COUNTth change;
+ * it goes by our last. */
+void lone_ring_word(struct vbn_conn *conn, uint16_t count, uint64_t addr, uint32_t rkey);
+
+/* The peer takes up the ring that CONN has offered. */
+void lone_ring_heard(struct vbn_conn *conn);
+
+/* The peer writes HDR and PAYLOAD (NULL: zeros) into our ring, sealed as the ORDERth message. */
+void lone_ring_write(struct vbn_conn *conn, const struct vbn_wire_hdr *hdr, const void *payload,
+                     uint16_t order);
+
+/* The next message of the peer, by the ring; taken before it returns. */
+void lone_ring_am(struct vbn_conn *conn, uint8_t id, const void *payload, size_t len);
+
 /* What CONN has posted: how much, and the Nth with its header read. */
 unsigned lone_sent(const struct vbn_conn *conn);
 const struct fake_send *lone_send_at(const struct vbn_conn *conn, unsigned n,

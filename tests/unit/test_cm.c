@@ -110,7 +110,7 @@ static void request_of_another_version(void **state)
     hello.version = 5, hello.version_min = 3;
     request_refused(&hello, VBN_REASON_VERSION);
     assert_contains(unit.log[VBN_LOG_ERROR], "3 to 5"); /* both ranges, and what to do */
-    assert_contains(unit.log[VBN_LOG_ERROR], "1 to 1");
+    assert_contains(unit.log[VBN_LOG_ERROR], "1 to 2");
     assert_contains(unit.log[VBN_LOG_ERROR], "same release");
     hello.version = 5, hello.version_min = 1; /* has ours, too */
     lone_request(ctx, &hello);
@@ -377,10 +377,10 @@ static void bad_answers(void **state)
     hello.job_key++;
     answer_fails(&hello, "not from the peer that was asked");
     hello = lone_hello(ctx, 7);
-    hello.version = 2;
+    hello.version = VBN_WIRE_VERSION + 1;
     answer_fails(&hello, "");
     hello = lone_hello(ctx, 7);
-    hello.version = hello.version_min = 2;
+    hello.version = hello.version_min = VBN_WIRE_VERSION + 1;
     answer_fails(&hello, "");
     hello = lone_hello(ctx, 7);
     hello.credits = 2;
@@ -440,7 +440,7 @@ static void reasons_and_their_status(void **state)
 {
     (void)state;
     assert_int_equal(refused_for(VBN_REASON_VERSION), VBN_ERR_VERSION);
-    assert_contains(unit.failed[0].reason, "1 to 1");
+    assert_contains(unit.failed[0].reason, "1 to 2");
     assert_int_equal(refused_for(VBN_REASON_STRANGER), VBN_ERR_REFUSED);
     assert_int_equal(refused_for(VBN_REASON_SIZES), VBN_ERR_REFUSED);
     assert_int_equal(refused_for(VBN_REASON_MALFORMED), VBN_ERR_REFUSED);

@@ -326,7 +326,7 @@ static void buffers_are_shared_fairly(void **state)
 
     (void)state;
     start(4, NULL);
-    ctx->opts.window = 1000; /* not the limit of an endpoint, but of all, is what counts here */
+    ctx->msgs_each = 1000; /* not the limit of an endpoint, but of all, is what counts here */
     while ((rc = send_len(10)) == VBN_OK && sent < 1000)
         sent++;
     assert_int_equal(rc, VBN_ERR_AGAIN);

@@ -110,17 +110,92 @@ static void header_random(void **state)
         struct vbn_wire_hdr h;
 
         if (i % 2) { /* nearly good, or it would never get far */
-            ((unsigned char *)bytes)[0] %= 6;
+            ((unsigned char *)bytes)[0] %= 7;
             ((uint32_t *)bytes)[1] = htole32((uint32_t)len - 16 + (i % 16 == 1));
         }
         if (!vbn_wire_hdr_read(bytes, len, &h))
             continue;
         accepted++;
-        assert_true(h.type >= VBN_WIRE_AM && h.type <= VBN_WIRE_TAG);
+        assert_true(h.type >= VBN_WIRE_AM && h.type <= VBN_WIRE_RING);
         assert_int_equal(h.len, len - 16);
-        assert_true(carries(h.type) || (!h.len && !h.id));
+        assert_true(carries(h.type) ||
+                    (!h.id && h.len == (h.type == VBN_WIRE_RING ? VBN_WIRE_RING_LEN : 0)));
     }
     assert_true(accepted > 100);
+}
+
+/* --- rings ----------------------------------------------------------------------------------- */
+
+static void ring_words(void **state)
+{
+    struct vbn_wire_ring w = {.addr = 0x1122334455667788, .rkey = 0xaabbccdd, .count = 3}, got;
+    struct vbn_wire_hdr h = {.type = VBN_WIRE_RING, .len = VBN_WIRE_RING_LEN};
+    unsigned char bytes[VBN_WIRE_RING_LEN];
+
+    (void)state;
+    w.heard = 0x0102;
+    vbn_wire_ring_write(bytes, &w);
+    assert_int_equal(bytes[0], 0x88); /* little-endian */
+    assert_int_equal(bytes[8], 0xdd);
+    assert_int_equal(bytes[12], 3);
+    assert_int_equal(bytes[14], 2);
+    assert_true(vbn_wire_ring_read(bytes, &got));
+    assert_memory_equal(&got, &w, sizeof(w));
+    w.addr++;
+    vbn_wire_ring_write(bytes, &w);
+    assert_false(vbn_wire_ring_read(bytes, &got));
+    w.addr = UINT64_MAX - 4095; /* it would end beyond all addresses */
+    vbn_wire_ring_write(bytes, &w);
+    assert_false(vbn_wire_ring_read(bytes, &got));
+    w.addr = 0, w.count = 4;
+    vbn_wire_ring_write(bytes, &w);
+    assert_true(vbn_wire_ring_read(bytes, &got));
+    assert_true(reads(h, 32));
+    h.len--;
+    assert_false(reads(h, 31));
+    h.len = 0;
+    assert_false(reads(h, 16));
+    h.len = VBN_WIRE_RING_LEN, h.id = 1;
+    assert_false(reads(h, 32));
+}
+
+/* What is sealed reads as it was; with any bit changed, or in another place, it does not. */
+static void seals(void **state)
+{
+    uint64_t slot[VBN_RING_SLOT / 8], copy[VBN_RING_SLOT / 8], rng = 5;
+
+    (void)state;
+    for (uint32_t len = 0; len <= VBN_RING_ROOM; len++) {
+        struct vbn_wire_hdr h = {.type = VBN_WIRE_AM, .id = 9, .credits = 77, .len = len}, got;
+        uint32_t bytes = vbn_wire_sealed_len(len);
+        uint16_t order = (uint16_t)unit_random(&rng);
+        unsigned char *payload = (unsigned char *)slot + sizeof(h);
+
+        h.seq = (uint32_t)unit_random(&rng);
+        h.ack = (uint32_t)unit_random(&rng);
+        memset(slot, 0xee, sizeof(slot));
+        for (uint32_t i = 0; i < len; i++)
+            payload[i] = (unsigned char)unit_random(&rng);
+        assert_true(bytes <= VBN_RING_SLOT && bytes % 8 == 0 && bytes >= sizeof(h) + len + 8);
+        vbn_wire_sealed_write(slot, &h, bytes, order);
+        assert_true(vbn_wire_sealed_read(slot, order, copy, &got));
+        assert_memory_equal(&got, &h, sizeof(h));
+        assert_memory_equal((char *)copy + sizeof(h), payload, len);
+        assert_false(vbn_wire_sealed_read(slot, (uint16_t)(order + 1), copy, &got));
+        for (uint32_t bit = 0; bit < bytes * 8; bit++) {
+            ((unsigned char *)slot)[bit / 8] ^= (unsigned char)(1u << bit % 8);
+            assert_false(vbn_wire_sealed_read(slot, order, copy, &got));
+            ((unsigned char *)slot)[bit / 8] ^= (unsigned char)(1u << bit % 8);
+        }
+        /* Two words changed alike, as numbers change their sign. */
+        for (uint32_t a = 0; a + 1 < bytes / 8; a++) {
+            slot[a] ^= htole64(UINT64_C(1) << 63);
+            slot[a + 1] ^= htole64(UINT64_C(1) << 63);
+            assert_false(vbn_wire_sealed_read(slot, order, copy, &got));
+            slot[a] ^= htole64(UINT64_C(1) << 63);
+            slot[a + 1] ^= htole64(UINT64_C(1) << 63);
+        }
+    }
 }
 
 /* --- tagged messages -----------------------------------------------------------------------------
@@ -594,7 +669,7 @@ static void address_fields_bad(void **state)
     assert_false(ADDRESS_WITH(uid, 0));
     assert_false(ADDRESS_WITH(version, 0));
     assert_false(ADDRESS_WITH(version_min, 0));
-    assert_false(ADDRESS_WITH(version_min, 2));
+    assert_false(ADDRESS_WITH(version_min, VBN_WIRE_VERSION + 1));
     assert_false(ADDRESS_WITH(count, 0));
     assert_false(ADDRESS_WITH(buf_size, VBN_BUF_SIZE_MIN - 1));
     assert_false(ADDRESS_WITH(buf_size, VBN_BUF_SIZE_MAX + 1));
@@ -689,6 +764,8 @@ int main(void)
         cmocka_unit_test(header_fields_bad),
         cmocka_unit_test(header_cut_short),
         cmocka_unit_test(header_random),
+        cmocka_unit_test(ring_words),
+        cmocka_unit_test(seals),
         cmocka_unit_test(tag_heads),
         cmocka_unit_test(offers_and_answers),
         cmocka_unit_test(hello_layout),
