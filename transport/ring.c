@@ -5,8 +5,9 @@
 
 #include <stdlib.h>
 
-/* Words about rings are part of the wire's version: */
-#define VERSION 2
+#define VERSION     2 /* of the wire, that knows of rings */
+#define LOOK_MIN_NS (1 * VBN_MS_NS)
+#define LOOK_MAX_NS (32 * VBN_MS_NS)
 
 /* --- what is said --------------------------------------------------------------------------------
  */
@@ -114,17 +115,37 @@ void vbn_ring_consider(struct vbn_conn *conn)
         make_room(rings);
 }
 
-bool vbn_rings_rest(vbn_context_t *ctx)
+void vbn_rings_rest(vbn_context_t *ctx)
 {
     struct vbn_rings *rings = &ctx->rings;
-    bool rest = true;
 
     rings->sleeps++;
-    for (uint32_t i = 0; i < rings->count; i++) {
+    for (uint32_t i = 0; i < rings->count; i++)
         withdraw(rings->conns[i]);
-        rest = rest && rings->conns[i]->ep->conn != rings->conns[i];
+}
+
+static bool may_be_written(const struct vbn_rings *rings)
+{
+    for (uint32_t i = 0; i < rings->count; i++)
+        if (rings->conns[i]->ep->conn == rings->conns[i])
+            return true;
+    return false;
+}
+
+/* A peer that writes and then looks at nothing else for long is seen the later, the longer there
+ * has been nothing to see. */
+uint64_t vbn_rings_look_ns(vbn_context_t *ctx, uint64_t now)
+{
+    struct vbn_rings *rings = &ctx->rings;
+
+    if (!may_be_written(rings)) {
+        rings->quiet_ns = 0;
+        return UINT64_MAX;
     }
-    return rest;
+    if (!rings->quiet_ns || rings->quiet_msgs != ctx->counters.rx_msgs)
+        rings->quiet_ns = now;
+    rings->quiet_msgs = ctx->counters.rx_msgs;
+    return now + vbn_min(vbn_max((now - rings->quiet_ns) / 8, LOOK_MIN_NS), LOOK_MAX_NS);
 }
 
 /* --- the peer's ----------------------------------------------------------------------------------

@@ -3,18 +3,19 @@
  * Rings: memory of the receiver's that a peer who sends often writes its short messages into, which
  * costs a device less than to find a receive buffer and to complete it.
  *
- * Operation. After `ring_after` short messages of a peer its receiver offers it a ring, as long as
- * it has not slept meanwhile. From then on a short message is written into the next slot, sealed,
- * if the peer has acknowledged the one that lay there; else it is sent as any other. Each takes a
- * credit, a number and its place in the order of all, by whichever way it comes. The receiver looks
- * into its rings at each progress. Who wants to sleep withdraws them, for nothing wakes him when
- * one is written into; he looks each millisecond until the peers have heard that. Buffer ownership.
- * A ring is its connection's, and the peer may write into it until it has told that it has heard of
- * its withdrawal, or until the queue pair is no more. What is taken out is copied to `spare` first:
- * the peer cannot change it any more when it is looked at. Errors. A slot whose message does not
- * become whole holds up what is behind it, until a message comes the other way, which a sender
- * without acknowledgements sees to: then the connection has lost something, and another one takes
- * over. A peer whose device denies writing gets no more of it.
+ * Operation. After `ring_after` short messages of a peer its receiver offers it a ring, if it has
+ * not slept meanwhile. From then on a short message is written into the next slot, sealed, where
+ * the peer has acknowledged the one that lay there; else it is sent as any other. Each takes a
+ * credit, a number, and its place in the order of all, by whichever way it comes. The receiver
+ * looks into its rings at each progress. Who wants to sleep withdraws them, for nothing wakes him
+ * when one is written into. Until the peers have heard that he looks now and then; and a peer that
+ * hears it after it has written wakes him by saying so.
+ * Buffer ownership. A ring is its connection's, and the peer may write into it until it has said
+ * that it has heard of its withdrawal, or until the queue pair is no more. What is taken out is
+ * copied to `spare` first: the peer cannot change it any more when it is looked at.
+ * Errors. A slot whose message does not become whole holds up what is behind it, until a message
+ * comes the other way, which a sender without acknowledgements sees to: then the connection has
+ * lost something, and another one takes over. A peer whose device denies writing gets no more.
  */
 #ifndef VBN_RING_H
 #define VBN_RING_H
@@ -60,6 +61,8 @@ struct vbn_rings {
     struct vbn_conn **conns; /* those that have one */
     uint32_t count, max;
     uint32_t sleeps;         /* how often it was about to sleep */
+    uint64_t quiet_ns;       /* since when it would sleep, but for a ring, */
+    uint64_t quiet_msgs;     /* and how many messages had come then */
     struct vbn_rxbuf *spare; /* for the next message out of a ring; NULL: to be made */
 };
 
@@ -84,8 +87,11 @@ VBN_COLD bool vbn_ring_told(struct vbn_conn *conn, const struct vbn_wire_ring *w
 /* The peer's device has denied a request of CONN's. */
 VBN_COLD void vbn_ring_denied(struct vbn_conn *conn);
 
-/* The context would sleep: true once no ring is left that it would have to look into. */
-bool vbn_rings_rest(vbn_context_t *ctx);
+/* The context would sleep: its peers are to write no more. */
+void vbn_rings_rest(vbn_context_t *ctx);
+
+/* When it has to look into its rings all the same; UINT64_MAX: no peer can write any more. */
+uint64_t vbn_rings_look_ns(vbn_context_t *ctx, uint64_t now);
 
 /* Whether the next message, of LEN bytes, goes into the ring, where all before ACKED have arrived.
  */

@@ -104,11 +104,10 @@ static int poll_ms(uint64_t ns)
 static int arm(vbn_context_t *ctx, uint64_t *sleep_ns, int *done)
 {
     uint64_t due, now;
-    bool rest;
     int rc;
 
     vbn_lock(ctx);
-    rest = vbn_rings_rest(ctx);
+    vbn_rings_rest(ctx);
     rc = arm_cqs(ctx);
     vbn_unlock(ctx);
     *done = vbn_progress(ctx);
@@ -116,9 +115,7 @@ static int arm(vbn_context_t *ctx, uint64_t *sleep_ns, int *done)
         return rc ? rc : VBN_ERR_AGAIN;
     vbn_lock(ctx);
     now = vbn_now_ns(ctx);
-    due = next_due_ns(ctx);
-    if (!rest) /* nothing tells that something was written into a ring */
-        due = vbn_min(due, now + VBN_MS_NS);
+    due = vbn_min(next_due_ns(ctx), vbn_rings_look_ns(ctx, now));
     if (due <= now)
         ctx->polls_left = 0;
     if (ctx->slow_work || !vbn_tags_idle(&ctx->tags) || due <= now || !ctx->armed)

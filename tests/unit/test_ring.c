@@ -574,6 +574,26 @@ static void who_sleeps_has_no_ring(void **state)
     assert_non_null(conn->ring.in.slots);
 }
 
+/* Who waits for a peer that hears nothing looks less and less often, until something comes. */
+static void looks_less_often(void **state)
+{
+    (void)state;
+    open_ring();
+    armed_ms();
+    lone_complete(conn);
+    assert_in_range(armed_ms(), 0, 2);
+    unit.now_ns += 100 * (uint64_t)UNIT_MS;
+    assert_in_range(armed_ms(), 10, 16);
+    unit.now_ns += 10000 * (uint64_t)UNIT_MS;
+    armed_ms(); /* its peers are asked whether they live, first */
+    lone_complete(conn);
+    assert_in_range(armed_ms(), 30, 33);
+    lone_ring_am(conn, ID, NULL, 0);
+    lone_pass(ctx, 50); /* its acknowledgement */
+    lone_complete(conn);
+    assert_in_range(armed_ms(), 0, 2);
+}
+
 /* An offer that the peer has not heard of cannot be taken back. */
 static void offer_on_its_way(void **state)
 {
@@ -687,6 +707,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_missing_ends_the_connection, setup, teardown),
         cmocka_unit_test_setup_teardown(not_again_where_it_was_denied, setup, teardown),
         cmocka_unit_test_setup_teardown(who_sleeps_has_no_ring, setup, teardown),
+        cmocka_unit_test_setup_teardown(looks_less_often, setup, teardown),
         cmocka_unit_test_setup_teardown(offer_on_its_way, setup, teardown),
         cmocka_unit_test_setup_teardown(unused_ones_make_room, setup, teardown),
         cmocka_unit_test_setup_teardown(early_ones_are_held, setup, teardown),
