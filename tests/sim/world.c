@@ -110,7 +110,7 @@ static void draw_options(const struct world *world, const struct world_rank *ran
                          struct vbn_options *options)
 {
     options->eager_limit = rank->eager_limit;
-    options->window = between(4, 64);
+    options->window = between(4, fabric_random(4) ? 64 : 256);
     /* Enough for a window to every peer: fewer buffers would refuse connections. */
     options->srq_depth = 128 + (options->window + 40) * (uint64_t)world->count;
     options->sq_depth = between(4, 64);
