@@ -3,8 +3,9 @@
  * Tagged messages: there and back, and in windows.
  *
  * The rank that measures decides by the clock when it has enough, and says so by the tag of its
- * last round; so both need not know how many there will be. Receives are posted before they are
- * needed.
+ * last round; so both need not know how many there will be. There and back, each sends and then
+ * posts its receive, while the message is on its way, as programs do that call MPI_Send and
+ * MPI_Recv; in windows receives are posted before they are needed.
  */
 #include "perf.h"
 
@@ -31,11 +32,13 @@ static int check_contents(struct perf_pair *p, size_t len)
 static int ping(struct perf_pair *p, size_t len, uint64_t tag)
 {
     struct vbn_op *ops = p->ops;
-    int status = perf_recv(p, p->in, len, TAG_PING, &ops[0]);
+    int sent = perf_send(p, p->out, len, tag, &ops[1]), status = sent;
 
+    if (sent >= 0)
+        status = perf_recv(p, p->in, len, TAG_PING, &ops[0]);
     if (status >= 0)
-        status = perf_finish(p, perf_send(p, p->out, len, tag, &ops[1]), &ops[1]);
-    return perf_finish(p, status, &ops[0]);
+        sent = perf_finish(p, sent, &ops[1]);
+    return sent < 0 ? sent : perf_finish(p, status, &ops[0]);
 }
 
 static int time_pings(struct perf_pair *p, size_t len, struct perf_figures *figures)
@@ -61,22 +64,21 @@ static int time_pings(struct perf_pair *p, size_t len, struct perf_figures *figu
 
 static int answer_pings(struct perf_pair *p, size_t len)
 {
-    struct vbn_op *now = &p->ops[0], *next = &p->ops[1], *out = &p->ops[2], *swap;
-    int status = perf_recv(p, p->in, len, TAG_PING, now);
+    struct vbn_op *in = &p->ops[0], *out = &p->ops[1];
+    int status = perf_recv(p, p->in, len, TAG_PING, in), sent;
     bool last = false;
 
     while (status >= 0 && !last) {
-        status = perf_finish(p, status, now);
+        status = perf_finish(p, status, in);
         if (status != VBN_OK)
             break;
-        last = now->tag & PERF_LAST;
+        last = in->tag & PERF_LAST;
+        sent = perf_send(p, p->out, len, TAG_PING, out);
         if (!last)
-            status = perf_recv(p, p->in, len, TAG_PING, next);
-        if (status >= 0)
-            status = perf_finish(p, perf_send(p, p->out, len, TAG_PING, out), out);
-        swap = now;
-        now = next;
-        next = swap;
+            status = perf_recv(p, p->in, len, TAG_PING, in);
+        sent = perf_finish(p, sent, out);
+        if (sent < 0)
+            status = sent;
     }
     return status;
 }
