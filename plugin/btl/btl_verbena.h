@@ -49,6 +49,7 @@ typedef struct btl_verbena_component {
     bool eager_limit_given;
     size_t burst; /* messages to a peer that leave at once; 0: all */
     bool burst_given;
+    bool ring_peers_given;
     size_t registrations_max;     /* that are kept for reuse */
     btl_verbena_module_t *module; /* NULL before init and after finalize */
 } btl_verbena_component_t;
@@ -239,6 +240,12 @@ static inline uint32_t btl_verbena_neighbors(void)
 static inline uint32_t btl_verbena_processors(void)
 {
     return (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+/* How many of them take turns on a processor; 1: each has its own. */
+static inline uint32_t btl_verbena_sharing(void)
+{
+    return 1 + btl_verbena_neighbors() / btl_verbena_processors();
 }
 
 /* --- module --------------------------------------------------------------------------------- */

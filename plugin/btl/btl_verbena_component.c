@@ -192,6 +192,9 @@ static int device_open(btl_verbena_module_t *module, bool threads, struct vbn_er
     mca_btl_base_module_t *btl = &module->super;
     int status;
 
+    /* Where ranks share a processor, to look into a ring takes from the one that is awaited. */
+    if (!mca_btl_verbena_component.ring_peers_given && btl_verbena_sharing() > 1)
+        options.ring_peers = 0;
     options.multithreaded = threads;
     options.job_key = job_key();
     options.msg_priv_size = sizeof(btl_verbena_frag_t);

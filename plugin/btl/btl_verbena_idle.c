@@ -29,7 +29,7 @@ void btl_verbena_idle_init(btl_verbena_module_t *module)
 {
     const btl_verbena_component_t *component = &mca_btl_verbena_component;
     btl_verbena_idle_t *idle = &module->idle;
-    uint32_t sharing = 1 + btl_verbena_neighbors() / btl_verbena_processors();
+    uint32_t sharing = btl_verbena_sharing();
 
     idle->spin_ns = component->options.wait_spin_us * 1000u * sharing;
     idle->unasked = !component->idle_wait_given && module->attr.software && sharing > 1;

@@ -125,21 +125,32 @@ static int register_one(btl_verbena_component_t *component, const char *name, co
                                            0, 0, level, MCA_BASE_VAR_SCOPE_READONLY, storage);
 }
 
-static void register_number(btl_verbena_component_t *component, const struct vbn_param *param)
+static bool is_given(int index)
+{
+    mca_base_var_source_t source = MCA_BASE_VAR_SOURCE_DEFAULT;
+
+    mca_base_var_get_value(index, NULL, &source, NULL);
+    return source != MCA_BASE_VAR_SOURCE_DEFAULT;
+}
+
+/* Returns whether the user has given it. */
+static bool register_number(btl_verbena_component_t *component, const struct vbn_param *param)
 {
     number_reader_t *reader = OBJ_NEW(number_reader_t);
+    int index;
 
     if (!reader)
-        return;
+        return false;
     reader->component = component;
     reader->param = param;
     reader->shown = current(component, param);
-    register_one(component, param->name, param->help, MCA_BASE_VAR_TYPE_UNSIGNED_INT,
-                 &reader->super, OPAL_INFO_LVL_5, &reader->shown);
+    index = register_one(component, param->name, param->help, MCA_BASE_VAR_TYPE_UNSIGNED_INT,
+                         &reader->super, OPAL_INFO_LVL_5, &reader->shown);
     /* An empty text is not shown to the reader; Open MPI takes it for 0. */
     if (reader->shown != current(component, param))
         take(component, param->name, "");
     OBJ_RELEASE(reader); /* the registered variable has its own reference */
+    return is_given(index);
 }
 
 static void register_transport(btl_verbena_component_t *component)
@@ -150,14 +161,18 @@ static void register_transport(btl_verbena_component_t *component)
 
     for (size_t i = 0; i < count; i++) {
         const struct vbn_param *param = &params[i];
+        bool given;
 
         if (strcmp(param->name, EAGER_LIMIT) == 0)
             continue;
-        if (param->type != VBN_PARAM_STRING)
-            register_number(component, param);
-        else
+        if (param->type != VBN_PARAM_STRING) {
+            given = register_number(component, param);
+            if (strcmp(param->name, "ring_peers") == 0)
+                component->ring_peers_given = given;
+        } else {
             register_one(component, param->name, param->help, MCA_BASE_VAR_TYPE_STRING, NULL,
                          OPAL_INFO_LVL_4, options + param->offset);
+        }
     }
 }
 
@@ -235,14 +250,6 @@ static void read_limit(btl_verbena_component_t *component, const struct vbn_para
                          &error) != VBN_OK)
         refuse(component, &error);
     *storage = (size_t)value;
-}
-
-static bool is_given(int index)
-{
-    mca_base_var_source_t source = MCA_BASE_VAR_SOURCE_DEFAULT;
-
-    mca_base_var_get_value(index, NULL, &source, NULL);
-    return source != MCA_BASE_VAR_SOURCE_DEFAULT;
 }
 
 static void register_host(btl_verbena_component_t *component)

@@ -47,6 +47,7 @@ EXTRA_DIST += \
 	tests/mpi/on-nodes \
 	tests/mpi/repeat-jobs \
 	tests/mpi/run-bursts \
+	tests/mpi/run-rings \
 	tests/mpi/run-hpcc \
 	tests/mpi/run-mix \
 	tests/mpi/run-netpipe \
