@@ -53,7 +53,7 @@ static bool is_right(const uint8_t *data, size_t len, uint64_t *uid)
     memcpy(&h, data, sizeof(h));
     *uid = le64toh(h.src_uid);
     return le32toh(h.magic) == VBN_WIRE_MAGIC && h.version_min >= 1 &&
-           h.version_min <= VBN_WIRE_VERSION && h.version >= VBN_WIRE_VERSION && *uid &&
+           h.version_min <= VBN_WIRE_VERSION && h.version >= h.version_min && *uid &&
            *uid != ctx->uid && le64toh(h.dst_uid) == ctx->uid &&
            le64toh(h.job_key) == ctx->opts.job_key &&
            le32toh(h.buf_size) == sizeof(struct vbn_wire_hdr) + ctx->max_am_len &&
@@ -136,7 +136,7 @@ static void answer(struct fuzz_in *in, struct vbn_conn *conn)
     uint64_t uid = conn->ep->uid, from = 0;
     unsigned peer = uid == uid_of[0] ? 0 : uid == uid_of[1] ? 1 : 2;
     size_t len = make_hello(in, peer, data);
-    bool right = is_right(data, len, &from) && from == uid && data[4] == VBN_WIRE_VERSION;
+    bool right = is_right(data, len, &from) && from == uid && data[4] <= VBN_WIRE_VERSION;
 
     fake_event(conn->id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, data, len);
     lone_progress(ctx);
