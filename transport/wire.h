@@ -106,17 +106,11 @@ bool vbn_wire_ring_read(const void *buf, struct vbn_wire_ring *r);
 /* Bytes of payload for which there is room beside the header and the seal. */
 #define VBN_RING_ROOM (VBN_RING_SLOT - (uint32_t)sizeof(struct vbn_wire_hdr) - 8u)
 
-/* 8-byte words of a message of LEN bytes in a slot, the last one filled up with zeros; the seal
- * follows. */
-static inline uint32_t vbn_wire_words(uint32_t len)
-{
-    return (uint32_t)sizeof(struct vbn_wire_hdr) / 8 + (len + 7) / 8;
-}
-
-/* Bytes that a message of LEN bytes takes in a slot. */
+/* Bytes that a message of LEN bytes takes in a slot: header, payload filled up with zeros to whole
+ * words of 8 bytes, seal. */
 static inline uint32_t vbn_wire_sealed_len(uint32_t len)
 {
-    return vbn_wire_words(len) * 8 + 8;
+    return (uint32_t)sizeof(struct vbn_wire_hdr) + (len + 7) / 8 * 8 + 8;
 }
 
 /*
