@@ -44,7 +44,7 @@ static const struct vbn_param params[] = {
     UINT(rnr_timer, 10, 1, 31, "", "code of the receiver-not-ready timer (10 is 0.32 ms)"),
     UINT(ack_delay_us, 10000, 1, 1000000, "us", "time after which a receiver acknowledges unasked"),
     UINT(rndv_limit, 32768, 0, 1073741824, "bytes", "tagged messages above this go by RDMA from buffer to buffer, not copied"),
-    UINT(rndv_registered, 8192, 0, 1073741824, "bytes", "the same for messages from registered memory, where reads are sound; no more than rndv_limit counts"),
+    UINT(rndv_registered, 16384, 0, 1073741824, "bytes", "the same for messages from registered memory; no more than rndv_limit counts"),
     UINT(wait_spin_us, 100, 0, 1000000, "us", "time that a wait polls at most before it sleeps; about what sleeping and waking costs"),
     UINT(unexpected_limit, 67108864, 0, 1099511627776, "bytes", "tagged messages that nobody has asked for are kept up to this; then their senders wait"),
     UINT(connect_timeout_ms, 300000, 100, 86400000, "ms", "time until a peer that cannot be connected is given up"),

@@ -6,8 +6,8 @@
  * their order. Up to one message's room: copied, and over at once. Up to `rndv_limit`, or where the
  * memory cannot be registered: copied part by part. Where its last message has to wait to be
  * posted, for a connection or for credits, a send is over after that. Beyond: an offer, which the
- * receiver answers (tag_rdma.c). To read from memory that is registered already costs less: where
- * the device's reads are sound, an offer of it is made beyond `rndv_registered`.
+ * receiver answers (tag_rdma.c). Memory that is registered already costs less to read or put
+ * from: an offer of it is made beyond `rndv_registered`.
  */
 #include "context.h"
 
