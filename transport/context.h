@@ -86,6 +86,16 @@ static inline void vbn_unlock(vbn_context_t *ctx)
         pthread_mutex_unlock(&ctx->mutex);
 }
 
+/* OP has ended with STATUS, and is its caller's again. */
+static inline void vbn_op_over(vbn_context_t *ctx, struct vbn_op *op, int status)
+{
+    op->status = status;
+    vbn_unlock(ctx);
+    if (op->done)
+        op->done(op);
+    vbn_lock(ctx);
+}
+
 static inline uint64_t vbn_now_ns(const vbn_context_t *ctx)
 {
     return ctx->opts.clock_ns(ctx->opts.callback_arg);

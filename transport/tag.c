@@ -101,15 +101,9 @@ static int deliver_ended(vbn_context_t *ctx)
     int n = 0;
 
     while ((t = TAILQ_FIRST(&ctx->tags.ended))) {
-        struct vbn_op *op = vbn_tag_op(t);
-
         TAILQ_REMOVE(&ctx->tags.ended, t, entry);
         n++;
-        op->status = (int)t->number;
-        vbn_unlock(ctx);
-        if (op->done)
-            op->done(op);
-        vbn_lock(ctx);
+        vbn_op_over(ctx, vbn_tag_op(t), (int)t->number);
     }
     return n;
 }

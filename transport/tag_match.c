@@ -44,7 +44,7 @@ void vbn_tag_post(vbn_context_t *ctx, struct vbn_tag_op *t)
         tags->wild_any++;
 }
 
-void vbn_tag_unpost(vbn_context_t *ctx, struct vbn_tag_op *t)
+static inline void unpost(vbn_context_t *ctx, struct vbn_tag_op *t)
 {
     struct vbn_tags *tags = &ctx->tags;
 
@@ -58,25 +58,47 @@ void vbn_tag_unpost(vbn_context_t *ctx, struct vbn_tag_op *t)
         tags->wild_any--;
 }
 
-struct vbn_tag_op *vbn_tag_take_posted(vbn_endpoint_t *ep, uint64_t tag)
+void vbn_tag_unpost(vbn_context_t *ctx, struct vbn_tag_op *t)
 {
-    struct vbn_tags *tags = &ep->ctx->tags;
-    struct vbn_tag_op *exact = NULL, *wild = NULL, *t;
+    unpost(ctx, t);
+}
 
-    if (ep->tag.posted)
-        TAILQ_FOREACH(exact, &tags->posted[bucket_of(ep, tag)], entry)
-        {
-            if (exact->ep == ep && vbn_tag_op(exact)->tag == tag)
-                break;
-        }
-    TAILQ_FOREACH(wild, &tags->wild, entry)
+static inline struct vbn_tag_op *first_exact(const vbn_endpoint_t *ep, uint64_t tag)
+{
+    struct vbn_tag_op *t;
+
+    TAILQ_FOREACH(t, &ep->ctx->tags.posted[bucket_of(ep, tag)], entry)
     {
-        if ((!wild->ep || wild->ep == ep) && vbn_tag_fits(vbn_tag_op(wild)->tag, wild->mask, tag))
+        if (vbn_likely(t->ep == ep && vbn_tag_op(t)->tag == tag))
             break;
     }
-    t = exact && (!wild || exact->number < wild->number) ? exact : wild;
-    if (t)
-        vbn_tag_unpost(ep->ctx, t);
+    return t;
+}
+
+static __attribute__((noinline)) struct vbn_tag_op *first_wild(const vbn_endpoint_t *ep,
+                                                               uint64_t tag)
+{
+    struct vbn_tag_op *t;
+
+    TAILQ_FOREACH(t, &ep->ctx->tags.wild, entry)
+    {
+        if ((!t->ep || t->ep == ep) && vbn_tag_fits(vbn_tag_op(t)->tag, t->mask, tag))
+            break;
+    }
+    return t;
+}
+
+struct vbn_tag_op *vbn_tag_take_posted(vbn_endpoint_t *ep, uint64_t tag)
+{
+    struct vbn_tag_op *t = ep->tag.posted ? first_exact(ep, tag) : NULL, *wild;
+
+    if (!TAILQ_EMPTY(&ep->ctx->tags.wild)) {
+        wild = first_wild(ep, tag);
+        if (!t || (wild && wild->number < t->number))
+            t = wild;
+    }
+    if (vbn_likely(t != NULL))
+        unpost(ep->ctx, t);
     return t;
 }
 

@@ -14,13 +14,18 @@ static vbn_peer_t *peer_of(vbn_endpoint_t *ep)
     return ep->claimed ? (vbn_peer_t *)ep : NULL;
 }
 
-void vbn_tag_note_sender(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint64_t tag, uint64_t len)
+static inline void note_sender(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint64_t tag, uint64_t len)
 {
     struct vbn_op *op = vbn_tag_op(t);
 
     op->peer = peer_of(ep);
     op->tag = tag;
     op->len = len;
+}
+
+void vbn_tag_note_sender(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint64_t tag, uint64_t len)
+{
+    note_sender(ep, t, tag, len);
 }
 
 /* T's next bytes; beyond its buffer they are dropped. */
@@ -46,11 +51,24 @@ void vbn_tag_take(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vbn_wir
     ep->tag.filling = t;
 }
 
+/* T has found the whole of its message, DATA, and is called back at once. */
+static inline void take_whole(vbn_endpoint_t *ep, struct vbn_tag_op *t,
+                              const struct vbn_wire_tag *head, const void *data)
+{
+    size_t len = vbn_min(head->len, t->cap);
+
+    note_sender(ep, t, head->tag, head->len);
+    if (len)
+        memcpy(t->buf, data, len);
+    vbn_op_over(ep->ctx, vbn_tag_op(t), vbn_tag_outcome(t, head->len));
+}
+
 /* --- what arrives -------------------------------------------------------------------------------
  */
 
-static enum vbn_tag_verdict whole_or_first(vbn_endpoint_t *ep, uint8_t kind, const char *data,
-                                           size_t len)
+/* AT_ONCE: nobody that has called counts on anything that a callback may change. */
+static VBN_INLINE enum vbn_tag_verdict whole_or_first(vbn_endpoint_t *ep, uint8_t kind,
+                                                      const char *data, size_t len, bool at_once)
 {
     struct vbn_wire_tag head;
     struct vbn_wire_offer early_head;
@@ -63,8 +81,11 @@ static enum vbn_tag_verdict whole_or_first(vbn_endpoint_t *ep, uint8_t kind, con
         return VBN_TAG_MALFORMED;
     data += sizeof(head);
     t = vbn_tag_take_posted(ep, head.tag);
-    if (t) {
-        vbn_tag_take(ep, t, &head, data, have);
+    if (vbn_likely(t != NULL)) {
+        if (at_once)
+            take_whole(ep, t, &head, data);
+        else
+            vbn_tag_take(ep, t, &head, data, have);
         return VBN_TAG_TAKEN;
     }
     early_head = (struct vbn_wire_offer){.tag = head.tag, .len = head.len};
@@ -162,7 +183,7 @@ static enum vbn_tag_verdict sort(vbn_endpoint_t *ep, uint8_t kind, const void *d
     switch (kind) {
     case VBN_TAG_EAGER:
     case VBN_TAG_FIRST:
-        return whole_or_first(ep, kind, data, len);
+        return whole_or_first(ep, kind, data, len, false);
     case VBN_TAG_NEXT:
         return further(ep, data, len);
     case VBN_TAG_OFFER:
@@ -213,8 +234,9 @@ enum vbn_tag_verdict vbn_tag_arrived(vbn_endpoint_t *ep, struct vbn_rxbuf *buf,
 
     if (vbn_unlikely(must_hold(ep, hdr->id)))
         return hold(ep, buf);
-    if (vbn_likely(hdr->id == VBN_TAG_EAGER))
-        verdict = whole_or_first(ep, VBN_TAG_EAGER, data, hdr->len);
+    /* Who was over before is called back before. */
+    if (vbn_likely(hdr->id == VBN_TAG_EAGER && TAILQ_EMPTY(&ep->ctx->tags.ended)))
+        verdict = whole_or_first(ep, VBN_TAG_EAGER, data, hdr->len, true);
     else
         verdict = sort(ep, hdr->id, data, hdr->len);
     return vbn_likely(verdict != VBN_TAG_HELD) ? verdict : hold(ep, buf);
