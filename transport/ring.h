@@ -60,6 +60,7 @@ struct vbn_ring {
 struct vbn_rings {
     struct vbn_conn **conns; /* those that have one */
     uint32_t count, max;
+    uint32_t turns;          /* calls of progress that found something in them */
     uint32_t sleeps;         /* how often it was about to sleep */
     uint64_t quiet_ns;       /* since when it would sleep, but for a ring, */
     uint64_t quiet_msgs;     /* and how many messages had come then */
