@@ -496,6 +496,35 @@ static void done_may_send(void **state)
     assert_int_equal(finish(&send), VBN_OK);
 }
 
+static void disconnect_in_done(struct vbn_op *op)
+{
+    (void)op;
+    tr->disconnect(b.peer);
+    b.peer = NULL;
+}
+
+/* The last message of a peer; what was sent to it before is delivered, and other receives end. */
+static void done_may_disconnect(void **state)
+{
+    struct vbn_op last, other, back, send, recv;
+    int in = 0, out = 3, lost = 0;
+
+    (void)state;
+    post_recv(&b, b.peer, &in, sizeof(in), 1, VBN_TAG_MAX, &last);
+    last.done = disconnect_in_done;
+    post_recv(&b, b.peer, &lost, sizeof(lost), 2, VBN_TAG_MAX, &other);
+    post_recv(&a, a.peer, &lost, sizeof(lost), 3, VBN_TAG_MAX, &recv);
+    post_send(&b, &out, sizeof(out), 3, &back);
+    post_send(&a, &out, sizeof(out), 1, &send);
+    assert_int_equal(finish(&last), VBN_OK);
+    assert_int_equal(in, 3);
+    assert_true(finish(&other) < 0);
+    assert_int_equal(finish(&recv), VBN_OK);
+    assert_int_equal(lost, 3);
+    assert_int_equal(finish(&back), VBN_OK);
+    assert_int_equal(finish(&send), VBN_OK);
+}
+
 static void messages_are_counted(void **state)
 {
     struct vbn_counters sent = {.size = sizeof(sent)}, got = {.size = sizeof(got)};
@@ -529,6 +558,7 @@ const struct CMUnitTest tag_tests[] = {
     TABLE_TEST(ops_start_again_in_done),
     TABLE_TEST(ops_may_be_freed_in_done),
     TABLE_TEST(done_may_send),
+    TABLE_TEST(done_may_disconnect),
     TABLE_TEST(messages_are_counted),
 };
 const size_t tag_test_count = sizeof(tag_tests) / sizeof(tag_tests[0]);
