@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/queue.h>
 
 #include <infiniband/verbs.h>
@@ -28,6 +29,22 @@ static inline uint64_t vbn_min(uint64_t a, uint64_t b)
 static inline uint64_t vbn_max(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
+}
+
+/* Copies LEN bytes, if any. Mostly they are few: to call memcpy() takes longer than to move them.
+ */
+static inline void vbn_copy(void *to, const void *from, size_t len)
+{
+    uint64_t first, last;
+
+    if (vbn_likely(len - 8 <= 8)) {
+        memcpy(&first, from, 8);
+        memcpy(&last, (const char *)from + len - 8, 8);
+        memcpy(to, &first, 8);
+        memcpy((char *)to + len - 8, &last, 8);
+    } else if (len) {
+        memcpy(to, from, len);
+    }
 }
 
 /*

@@ -150,8 +150,8 @@ static inline void after_message(struct vbn_conn *conn)
 }
 
 /* A tagged message; true if BUF is still needed for it. */
-static bool take_tagged(struct vbn_conn *conn, struct vbn_rxbuf *buf,
-                        const struct vbn_wire_hdr *hdr)
+static VBN_INLINE bool take_tagged(struct vbn_conn *conn, struct vbn_rxbuf *buf,
+                                   const struct vbn_wire_hdr *hdr)
 {
     enum vbn_tag_verdict verdict = vbn_tag_arrived(conn->ep, buf, hdr);
 

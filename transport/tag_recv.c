@@ -58,8 +58,7 @@ static inline void take_whole(vbn_endpoint_t *ep, struct vbn_tag_op *t,
     size_t len = vbn_min(head->len, t->cap);
 
     note_sender(ep, t, head->tag, head->len);
-    if (len)
-        memcpy(t->buf, data, len);
+    vbn_copy(t->buf, data, len);
     vbn_op_over(ep->ctx, vbn_tag_op(t), vbn_tag_outcome(t, head->len));
 }
 

@@ -155,21 +155,10 @@ static int start(vbn_endpoint_t *ep, const void *buf, struct vbn_op *op)
 static int send_whole(vbn_endpoint_t *ep, const void *buf, struct vbn_op *op)
 {
     struct vbn_wire_tag head = {.tag = op->tag, .len = op->len};
-    struct vbn_msg *msg;
-    char *to;
-    int rc;
 
     if (op->len > ep->ctx->tags.whole_max || !TAILQ_EMPTY(&ep->tag.sends))
         return VBN_ERR_AGAIN;
-    rc = vbn_tx_get_now(ep, sizeof(head) + op->len, &msg);
-    if (vbn_unlikely(rc))
-        return rc;
-    to = vbn_tx_payload(msg);
-    vbn_wire_tag_write(to, &head);
-    if (op->len)
-        memcpy(to + sizeof(head), buf, op->len);
-    vbn_tx_send_now(msg, VBN_WIRE_TAG, VBN_TAG_EAGER, sizeof(head) + op->len);
-    return VBN_OK;
+    return vbn_tx_send_whole(ep, &head, buf);
 }
 
 int vbn_tag_send(vbn_endpoint_t *ep, const void *buf, size_t len, uint64_t tag, struct vbn_op *op)

@@ -216,18 +216,12 @@ int vbn_tx_get(vbn_endpoint_t *ep, size_t len, struct vbn_msg **msg)
     return msg_get(ep, VBN_EP_CLOSING, len, msg);
 }
 
-/* The same for one that would be posted at once, or VBN_ERR_AGAIN. */
-static inline int msg_get_now(vbn_endpoint_t *ep, enum vbn_ep_state last, size_t len,
-                              struct vbn_msg **msg)
+/* The same for one that is to be posted at once, while EP takes new work; AGAIN: it would wait. */
+static inline int msg_get_now(vbn_endpoint_t *ep, size_t len, struct vbn_msg **msg)
 {
     if (vbn_unlikely(!may_post(ep, VBN_TX_AM)))
-        return ep->state > last ? vbn_endpoint_over_status(ep) : VBN_ERR_AGAIN;
-    return msg_get(ep, last, len, msg);
-}
-
-int vbn_tx_get_now(vbn_endpoint_t *ep, size_t len, struct vbn_msg **msg)
-{
-    return msg_get_now(ep, VBN_EP_CLOSING, len, msg);
+        return ep->state > VBN_EP_OPEN ? vbn_endpoint_over_status(ep) : VBN_ERR_AGAIN;
+    return msg_get(ep, VBN_EP_OPEN, len, msg);
 }
 
 static inline void msg_set(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len)
@@ -235,12 +229,6 @@ static inline void msg_set(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, s
     msg->type = wire_type;
     msg->id = id;
     msg->len = (uint32_t)len;
-}
-
-void vbn_tx_send_now(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len)
-{
-    msg_set(msg, wire_type, id, len);
-    post_msg(msg->tx.ep->conn, msg);
 }
 
 /* The caller's reference becomes the endpoint's. */
@@ -344,8 +332,7 @@ static inline size_t gathered_len(const struct iovec *iov, int iovcnt)
 static inline void gather(char *to, const struct iovec *iov, int iovcnt)
 {
     for (;; to += iov->iov_len, iov++) {
-        if (iov->iov_len) /* else its base may be anything, NULL too */
-            memcpy(to, iov->iov_base, iov->iov_len);
+        vbn_copy(to, iov->iov_base, iov->iov_len);
         if (vbn_likely(--iovcnt <= 0))
             return;
     }
@@ -377,14 +364,30 @@ int vbn_am_send_now(vbn_endpoint_t *ep, uint8_t id, const struct iovec *iov, int
     int rc;
 
     vbn_lock(ctx);
-    rc = msg_get_now(ep, VBN_EP_OPEN, len, &msg);
+    rc = msg_get_now(ep, len, &msg);
     if (vbn_likely(rc == VBN_OK)) {
         if (len)
             gather(vbn_tx_payload(msg), iov, iovcnt);
-        vbn_tx_send_now(msg, VBN_WIRE_AM, id, len);
+        msg_set(msg, VBN_WIRE_AM, id, len);
+        post_msg(ep->conn, msg);
     }
     vbn_unlock(ctx);
     return rc;
+}
+
+int vbn_tx_send_whole(vbn_endpoint_t *ep, const struct vbn_wire_tag *head, const void *data)
+{
+    size_t len = sizeof(*head) + head->len;
+    struct vbn_msg *msg;
+    int rc = msg_get_now(ep, len, &msg);
+
+    if (vbn_unlikely(rc))
+        return rc;
+    vbn_wire_tag_write(vbn_tx_payload(msg), head);
+    vbn_copy((char *)vbn_tx_payload(msg) + sizeof(*head), data, head->len);
+    msg_set(msg, VBN_WIRE_TAG, VBN_TAG_EAGER, len);
+    post_msg(ep->conn, msg);
+    return VBN_OK;
 }
 
 /* --- control messages, acknowledgements, the end

@@ -71,10 +71,9 @@ void vbn_tx_fini(vbn_context_t *ctx);
 int vbn_tx_get(vbn_endpoint_t *ep, size_t len, struct vbn_msg **msg);
 void vbn_tx_send(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len);
 
-/* The same for a message that is posted at once; VBN_ERR_AGAIN where one would have to wait.
- * Nothing else is sent to EP between the two. */
-int vbn_tx_get_now(vbn_endpoint_t *ep, size_t len, struct vbn_msg **msg);
-void vbn_tx_send_now(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len);
+/* Posts a tagged message that fits one, HEAD and its DATA, at once, while EP takes new work;
+ * VBN_ERR_AGAIN where it would have to wait. */
+int vbn_tx_send_whole(vbn_endpoint_t *ep, const struct vbn_wire_tag *head, const void *data);
 
 static inline void *vbn_tx_payload(struct vbn_msg *msg)
 {
