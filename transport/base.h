@@ -31,8 +31,7 @@ static inline uint64_t vbn_max(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Copies LEN bytes, if any. Mostly they are few: to call memcpy() takes longer than to move them.
- */
+/* Copies LEN bytes, mostly few: to call memcpy() takes longer than to move them. */
 static inline void vbn_copy(void *to, const void *from, size_t len)
 {
     uint64_t first, last;

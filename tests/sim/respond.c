@@ -100,14 +100,20 @@ static void report_remote(const struct sim_qp *qp, const struct sim_wqe *wqe, co
                   qp->qp.qp_num, wqe->opcode, wqe->rkey, wqe->length, fault);
 }
 
-/* What a receiver's own checks are for: see fabric_node_garble(). */
+/* What a receiver's own checks are for: see fabric_node_garble(). FROM is NULL where it is no more.
+ */
+static void garble_head(const struct sim_node *from, uint8_t *bytes, uint64_t len)
+{
+    if (from)
+        sim_garble(from, bytes, len < GARBLE_BYTES ? len : GARBLE_BYTES);
+}
+
 static void garble(const struct sim_node *from, const struct sim_rwqe *rwqe, uint64_t len)
 {
     const struct ibv_sge *head = &rwqe->sge[0];
-    if (rwqe->num_sge == 0)
-        return;
-    len = len < head->length ? len : head->length;
-    sim_garble(from, (uint8_t *)(uintptr_t)head->addr, len < GARBLE_BYTES ? len : GARBLE_BYTES);
+    if (rwqe->num_sge)
+        garble_head(from, (uint8_t *)(uintptr_t)head->addr,
+                    len < head->length ? len : head->length);
 }
 
 /* Against the specification, as soft-RoCE can: the message comes once more, perhaps without its
@@ -156,8 +162,7 @@ static enum sim_answer receive(struct sim_qp *qp, const struct sim_qp *requester
         return refuse(qp, wqe, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR, status);
     }
     sim_sge_copy(rwqe->sge, rwqe->num_sge, wqe->sge, wqe->num_sge, wqe->length);
-    if (requester)
-        garble(requester->node, rwqe, wqe->length);
+    garble(requester ? requester->node : NULL, rwqe, wqe->length);
     sim_push_recv(qp, rwqe, wqe, IBV_WC_SUCCESS);
     if (wqe->opcode == IBV_WR_SEND && has_receive(qp) && !sim_node_is_iwarp(qp->node) &&
         sim_chance(sim.config.unsound_ppm))
@@ -196,7 +201,7 @@ static void mend_late(void *obj, uint64_t gen)
 }
 
 /* Of a short write each byte may show at once or a little later, but before what comes next. */
-static void tear(struct sim_qp *qp, const struct sim_wqe *wqe)
+static void tear(struct sim_qp *qp, const struct sim_node *from, const struct sim_wqe *wqe)
 {
     struct sim_torn *torn = &qp->torn;
     struct ibv_sge to = {.addr = (uintptr_t)torn->bytes, .length = wqe->length};
@@ -204,6 +209,7 @@ static void tear(struct sim_qp *qp, const struct sim_wqe *wqe)
     uint64_t grain = 1 + sim_below(16), some = sim_below(UINT64_MAX);
 
     sim_sge_copy(&to, 1, wqe->sge, wqe->num_sge, wqe->length);
+    garble_head(from, torn->bytes, wqe->length);
     torn->addr = wqe->remote_addr;
     torn->rkey = wqe->rkey;
     torn->length = wqe->length;
@@ -214,14 +220,16 @@ static void tear(struct sim_qp *qp, const struct sim_wqe *wqe)
     sim_after(sim_latency(), mend_late, qp, torn->gen);
 }
 
-static void execute_write(struct sim_qp *qp, const struct sim_wqe *wqe)
+static void execute_write(struct sim_qp *qp, const struct sim_node *from, const struct sim_wqe *wqe)
 {
     struct ibv_sge to = {.addr = wqe->remote_addr, .length = wqe->length};
 
-    if (wqe->length <= SIM_TORN_MAX && sim_chance(sim.config.torn_ppm))
-        tear(qp, wqe);
-    else
+    if (wqe->length <= SIM_TORN_MAX && sim_chance(sim.config.torn_ppm)) {
+        tear(qp, from, wqe);
+    } else {
         sim_sge_copy(&to, 1, wqe->sge, wqe->num_sge, wqe->length);
+        garble_head(from, (uint8_t *)(uintptr_t)wqe->remote_addr, wqe->length);
+    }
 }
 
 static bool is_ready(const struct sim_qp *qp)
@@ -264,7 +272,7 @@ enum sim_answer sim_respond(struct sim_qp *qp, const struct sim_qp *requester, s
         return refuse(qp, wqe, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR, status);
     }
     if (remote_access(wqe) == IBV_ACCESS_REMOTE_WRITE)
-        execute_write(qp, wqe);
+        execute_write(qp, requester ? requester->node : NULL, wqe);
     else if (remote_access(wqe) == IBV_ACCESS_REMOTE_ATOMIC)
         execute_atomic(wqe);
     enum sim_answer answer = SIM_ANSWER_ACK;
