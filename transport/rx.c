@@ -153,10 +153,11 @@ static inline void after_message(struct vbn_conn *conn)
 static VBN_INLINE bool take_tagged(struct vbn_conn *conn, struct vbn_rxbuf *buf,
                                    const struct vbn_wire_hdr *hdr)
 {
-    enum vbn_tag_verdict verdict = vbn_tag_arrived(conn->ep, buf, hdr);
+    enum vbn_tag_verdict verdict;
 
     conn->ctx->counters.rx_msgs++;
     conn->ctx->counters.rx_bytes += hdr->len;
+    verdict = vbn_tag_arrived(conn->ep, buf, hdr);
     if (vbn_unlikely(verdict == VBN_TAG_MALFORMED)) {
         conn->ep->rx_next--; /* nobody has heard it: stranger.h */
         vbn_rx_malformed(conn->ep);

@@ -44,7 +44,7 @@ void vbn_tag_post(vbn_context_t *ctx, struct vbn_tag_op *t)
         tags->wild_any++;
 }
 
-static inline void unpost(vbn_context_t *ctx, struct vbn_tag_op *t)
+void vbn_tag_unpost(vbn_context_t *ctx, struct vbn_tag_op *t)
 {
     struct vbn_tags *tags = &ctx->tags;
 
@@ -56,11 +56,6 @@ static inline void unpost(vbn_context_t *ctx, struct vbn_tag_op *t)
         t->ep->tag.posted--;
     else
         tags->wild_any--;
-}
-
-void vbn_tag_unpost(vbn_context_t *ctx, struct vbn_tag_op *t)
-{
-    unpost(ctx, t);
 }
 
 static inline struct vbn_tag_op *first_exact(const vbn_endpoint_t *ep, uint64_t tag)
@@ -98,7 +93,7 @@ struct vbn_tag_op *vbn_tag_take_posted(vbn_endpoint_t *ep, uint64_t tag)
             t = wild;
     }
     if (vbn_likely(t != NULL))
-        unpost(ep->ctx, t);
+        vbn_tag_unpost(ep->ctx, t);
     return t;
 }
 

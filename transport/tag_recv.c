@@ -14,18 +14,13 @@ static vbn_peer_t *peer_of(vbn_endpoint_t *ep)
     return ep->claimed ? (vbn_peer_t *)ep : NULL;
 }
 
-static inline void note_sender(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint64_t tag, uint64_t len)
+void vbn_tag_note_sender(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint64_t tag, uint64_t len)
 {
     struct vbn_op *op = vbn_tag_op(t);
 
     op->peer = peer_of(ep);
     op->tag = tag;
     op->len = len;
-}
-
-void vbn_tag_note_sender(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint64_t tag, uint64_t len)
-{
-    note_sender(ep, t, tag, len);
 }
 
 /* T's next bytes; beyond its buffer they are dropped. */
@@ -57,7 +52,7 @@ static inline void take_whole(vbn_endpoint_t *ep, struct vbn_tag_op *t,
 {
     size_t len = vbn_min(head->len, t->cap);
 
-    note_sender(ep, t, head->tag, head->len);
+    vbn_tag_note_sender(ep, t, head->tag, head->len);
     vbn_copy(t->buf, data, len);
     vbn_op_over(ep->ctx, vbn_tag_op(t), vbn_tag_outcome(t, head->len));
 }

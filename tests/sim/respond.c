@@ -102,13 +102,13 @@ static void report_remote(const struct sim_qp *qp, const struct sim_wqe *wqe, co
 
 /* What a receiver's own checks are for: see fabric_node_garble(). FROM is NULL where it is no more.
  */
-static void garble_head(const struct sim_node *from, uint8_t *bytes, uint64_t len)
+static void garble_head(const struct sim_qp *from, uint8_t *bytes, uint64_t len)
 {
     if (from)
-        sim_garble(from, bytes, len < GARBLE_BYTES ? len : GARBLE_BYTES);
+        sim_garble(from->node, bytes, len < GARBLE_BYTES ? len : GARBLE_BYTES);
 }
 
-static void garble(const struct sim_node *from, const struct sim_rwqe *rwqe, uint64_t len)
+static void garble(const struct sim_qp *from, const struct sim_rwqe *rwqe, uint64_t len)
 {
     const struct ibv_sge *head = &rwqe->sge[0];
     if (rwqe->num_sge)
@@ -162,7 +162,7 @@ static enum sim_answer receive(struct sim_qp *qp, const struct sim_qp *requester
         return refuse(qp, wqe, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR, status);
     }
     sim_sge_copy(rwqe->sge, rwqe->num_sge, wqe->sge, wqe->num_sge, wqe->length);
-    garble(requester ? requester->node : NULL, rwqe, wqe->length);
+    garble(requester, rwqe, wqe->length);
     sim_push_recv(qp, rwqe, wqe, IBV_WC_SUCCESS);
     if (wqe->opcode == IBV_WR_SEND && has_receive(qp) && !sim_node_is_iwarp(qp->node) &&
         sim_chance(sim.config.unsound_ppm))
@@ -201,7 +201,7 @@ static void mend_late(void *obj, uint64_t gen)
 }
 
 /* Of a short write each byte may show at once or a little later, but before what comes next. */
-static void tear(struct sim_qp *qp, const struct sim_node *from, const struct sim_wqe *wqe)
+static void tear(struct sim_qp *qp, const struct sim_qp *from, const struct sim_wqe *wqe)
 {
     struct sim_torn *torn = &qp->torn;
     struct ibv_sge to = {.addr = (uintptr_t)torn->bytes, .length = wqe->length};
@@ -220,7 +220,7 @@ static void tear(struct sim_qp *qp, const struct sim_node *from, const struct si
     sim_after(sim_latency(), mend_late, qp, torn->gen);
 }
 
-static void execute_write(struct sim_qp *qp, const struct sim_node *from, const struct sim_wqe *wqe)
+static void execute_write(struct sim_qp *qp, const struct sim_qp *from, const struct sim_wqe *wqe)
 {
     struct ibv_sge to = {.addr = wqe->remote_addr, .length = wqe->length};
 
@@ -272,7 +272,7 @@ enum sim_answer sim_respond(struct sim_qp *qp, const struct sim_qp *requester, s
         return refuse(qp, wqe, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR, status);
     }
     if (remote_access(wqe) == IBV_ACCESS_REMOTE_WRITE)
-        execute_write(qp, requester ? requester->node : NULL, wqe);
+        execute_write(qp, requester, wqe);
     else if (remote_access(wqe) == IBV_ACCESS_REMOTE_ATOMIC)
         execute_atomic(wqe);
     enum sim_answer answer = SIM_ANSWER_ACK;

@@ -201,7 +201,7 @@ struct vbn_wire_hdr lone_hdr(const struct vbn_conn *conn, uint8_t type)
     };
 }
 
-void lone_message(struct vbn_conn *conn, const struct vbn_wire_hdr *hdr, const void *payload)
+void lone_queued(struct vbn_conn *conn, const struct vbn_wire_hdr *hdr, const void *payload)
 {
     unsigned char *bytes = calloc(1, sizeof(*hdr) + hdr->len);
 
@@ -210,6 +210,11 @@ void lone_message(struct vbn_conn *conn, const struct vbn_wire_hdr *hdr, const v
         memcpy(bytes + sizeof(*hdr), payload, hdr->len);
     assert_true(fake_message(conn->q.qp, bytes, sizeof(*hdr) + hdr->len));
     free(bytes);
+}
+
+void lone_message(struct vbn_conn *conn, const struct vbn_wire_hdr *hdr, const void *payload)
+{
+    lone_queued(conn, hdr, payload);
     vbn_progress(conn->ctx);
 }
 

@@ -55,7 +55,10 @@ struct vbn_conn *lone_accept(vbn_context_t *ctx, uint64_t uid);
 /* The header that the peer of CONN would send next: everything received acknowledged. */
 struct vbn_wire_hdr lone_hdr(const struct vbn_conn *conn, uint8_t type);
 
-/* A message of the peer, HDR->len bytes of PAYLOAD (NULL: zeros); taken before it returns. */
+/* A message of the peer, HDR->len bytes of PAYLOAD (NULL: zeros), lies in the queue. */
+void lone_queued(struct vbn_conn *conn, const struct vbn_wire_hdr *hdr, const void *payload);
+
+/* The same, taken before it returns. */
 void lone_message(struct vbn_conn *conn, const struct vbn_wire_hdr *hdr, const void *payload);
 void lone_am(struct vbn_conn *conn, uint8_t id, const void *payload, size_t len);
 void lone_ack(struct vbn_conn *conn);

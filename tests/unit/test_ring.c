@@ -231,6 +231,34 @@ static void taken_in_their_order(void **state)
     assert_int_equal(unit.failures, 0);
 }
 
+static unsigned others; /* messages of another peer */
+
+static void take_other(void *arg, vbn_endpoint_t *from, uint8_t id, void *data, size_t len)
+{
+    (void)arg, (void)from, (void)id, (void)data, (void)len;
+    others++;
+}
+
+/* However much comes by a ring, what is in the queue comes, too. */
+static void the_queue_has_its_turn(void **state)
+{
+    struct vbn_conn *other;
+    struct vbn_wire_hdr hdr;
+
+    (void)state;
+    open_ring();
+    others = 0;
+    vbn_am_handler(ctx, ID + 1, take_other, NULL);
+    other = lone_connect(ctx, PEER + 1);
+    hdr = lone_hdr(other, VBN_WIRE_AM);
+    hdr.id = ID + 1;
+    lone_queued(other, &hdr, NULL);
+    for (unsigned i = 0; i < 8; i++)
+        lone_ring_am(conn, ID, "r", 1);
+    assert_int_equal(got, 8);
+    assert_int_equal(others, 1);
+}
+
 /* What an acknowledgement grants must not come after what the message behind it does. */
 static void acknowledgements_are_not_overtaken(void **state)
 {
@@ -704,6 +732,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(not_where_there_can_be_none, setup, teardown),
         cmocka_unit_test_setup_teardown(memory_that_cannot_be_registered, setup, teardown),
         cmocka_unit_test_setup_teardown(taken_in_their_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_queue_has_its_turn, setup, teardown),
         cmocka_unit_test_setup_teardown(acknowledgements_are_not_overtaken, setup, teardown),
         cmocka_unit_test_setup_teardown(taken_when_it_is_whole, setup, teardown),
         cmocka_unit_test_setup_teardown(no_memory_for_what_comes, setup, teardown),

@@ -54,6 +54,72 @@ static int teardown(void **state)
     return lone_teardown(state);
 }
 
+/* --- tagged: in which order they are over -------------------------------------------------------
+ */
+
+static struct {
+    char order[4];
+    unsigned over;
+    uint64_t counted; /* messages, when the last one was over */
+} ends;
+
+static void on_end(struct vbn_op *op)
+{
+    struct vbn_counters counters = {.size = sizeof(counters)};
+
+    vbn_counters(ctx, &counters);
+    ends.counted = counters.rx_msgs;
+    ends.order[ends.over++] = (char)op->tag;
+}
+
+/* The Nth message from now on: KIND, of TAG, with DATA of a message of LEN bytes. */
+static void queue_tagged(uint32_t n, uint8_t kind, uint64_t tag, const char *data, size_t len)
+{
+    struct vbn_wire_hdr hdr = lone_hdr(conn, VBN_WIRE_TAG);
+    struct vbn_wire_tag head = {.tag = tag, .len = len};
+    char bytes[sizeof(head) + 2];
+    size_t at = kind == VBN_TAG_NEXT ? 0 : sizeof(head);
+
+    hdr.seq += n;
+    hdr.id = kind;
+    vbn_wire_tag_write(bytes, &head);
+    memcpy(bytes + at, data, strlen(data));
+    hdr.len = (uint32_t)(at + strlen(data));
+    lone_queued(conn, &hdr, bytes);
+}
+
+static void receives_are_over_in_their_order(void **state)
+{
+    struct vbn_op parts = {.done = on_end}, whole = {.done = on_end};
+    char in[2][4];
+
+    (void)state;
+    memset(&ends, 0, sizeof(ends));
+    assert_int_equal(vbn_tag_recv(ctx, ep, in[0], 4, 'p', VBN_TAG_MAX, &parts), VBN_PENDING);
+    assert_int_equal(vbn_tag_recv(ctx, ep, in[1], 4, 'w', VBN_TAG_MAX, &whole), VBN_PENDING);
+    queue_tagged(0, VBN_TAG_FIRST, 'p', "ab", 4);
+    queue_tagged(1, VBN_TAG_NEXT, 'p', "cd", 4);
+    queue_tagged(2, VBN_TAG_EAGER, 'w', "ef", 2);
+    vbn_progress(ctx);
+    assert_string_equal(ends.order, "pw");
+    assert_memory_equal(in[0], "abcd", 4);
+    assert_memory_equal(in[1], "ef", 2);
+}
+
+static void counted_before_they_are_over(void **state)
+{
+    struct vbn_op whole = {.done = on_end};
+    char in[2];
+
+    (void)state;
+    memset(&ends, 0, sizeof(ends));
+    assert_int_equal(vbn_tag_recv(ctx, ep, in, 2, 'w', VBN_TAG_MAX, &whole), VBN_PENDING);
+    queue_tagged(0, VBN_TAG_EAGER, 'w', "ef", 2);
+    vbn_progress(ctx);
+    assert_string_equal(ends.order, "w");
+    assert_int_equal(ends.counted, 1);
+}
+
 /* --- delivery --------------------------------------------------------------------------------- */
 
 static void to_the_handler_of_its_id(void **state)
@@ -667,6 +733,8 @@ int main(void)
         T(smaller_shared_queue_is_tried),
         T(no_shared_queue_although_claimed),
         T(pools_within_the_locked_memory),
+        T(receives_are_over_in_their_order),
+        T(counted_before_they_are_over),
     };
 
     return cmocka_run_group_tests_name("rx", tests, NULL, NULL);
