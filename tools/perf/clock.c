@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define BATCHES   64u
-#define BATCH_MAX 64u
-#define WARM_UP   0.1 /* of the time that counts */
+#define WARM_UP 0.1 /* of the time that counts */
 
 static double clock_us(clockid_t clock)
 {
@@ -50,34 +48,10 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median_of(double *values, size_t count)
-{
-    qsort(values, count, sizeof(*values), by_value);
-    return (values[(count - 1) / 2] + values[count / 2]) / 2;
-}
-
-/* A batch's mean evens out the clock's steps; the median over batches leaves out disturbances. */
-static double median_of_batches(const double *samples, size_t count)
-{
-    size_t batch = count / BATCHES, batches = 0;
-    double *means = calloc(count, sizeof(*means)), median = 0;
-
-    batch = batch < 1 ? 1 : batch > BATCH_MAX ? BATCH_MAX : batch;
-    if (!means)
-        return 0;
-    for (size_t at = 0; at + batch <= count; at += batch) {
-        for (size_t i = 0; i < batch; i++)
-            means[batches] += samples[at + i] / (double)batch;
-        batches++;
-    }
-    median = median_of(means, batches);
-    free(means);
-    return median;
-}
-
+/* Of single samples, as perftest's typical latency is: a mean would have the disturbances in it. */
 void perf_summary(double *samples, size_t count, double *median, double *p99)
 {
-    *median = median_of_batches(samples, count);
     qsort(samples, count, sizeof(*samples), by_value);
+    *median = (samples[(count - 1) / 2] + samples[count / 2]) / 2;
     *p99 = samples[(count * 99 + 99) / 100 - 1];
 }

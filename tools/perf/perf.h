@@ -133,7 +133,7 @@ struct perf_span perf_span_begin(const struct perf_options *opts);
 
 #define PERF_SAMPLES_MAX (1u << 20)
 
-/* The median of batches of SAMPLES, and their 99th percentile. Sorts them. */
+/* The median of SAMPLES, and their 99th percentile. Sorts them. */
 void perf_summary(double *samples, size_t count, double *median, double *p99);
 
 /* --- report.c --------------------------------------------------------------------------------- */
