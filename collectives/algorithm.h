@@ -13,7 +13,8 @@
 struct vbn_call {
     enum vbn_coll coll;
     uint32_t rank, size;
-    uint32_t root; /* operations without one: where trees begin; other ranks take their turn */
+    uint32_t root;   /* operations without one: where trees begin; other ranks take their turn */
+    bool root_stays; /* of the call before; only where ranks share processors */
     bool in_place, commutative;
     size_t elem;  /* bytes of an element */
     size_t count; /* elements, as in struct vbn_coll_args */

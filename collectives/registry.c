@@ -147,9 +147,11 @@ struct vbn_coll_cost vbn_algorithm_cost(const struct vbn_algorithm *algorithm,
         cost.depth = cost.rounds;
     if (cost.all_messages == 0)
         cost.all_messages = call->size * cost.messages;
-    cost.turn_messages = algorithm->limits & (VBN_ALGO_TURNS | VBN_ALGO_AT_ONCE)
-                             ? cost.all_messages / call->size
-                             : cost.messages;
+    cost.root_stays = call->root_stays;
+    cost.turn_messages =
+        !call->root_stays && algorithm->limits & (VBN_ALGO_TURNS | VBN_ALGO_AT_ONCE)
+            ? cost.all_messages / call->size
+            : cost.messages;
     if (cost.all_bytes == 0)
         cost.all_bytes = call->size * cost.bytes;
     return cost;

@@ -12,7 +12,7 @@
  * away after each such poll, and sleep when that has taken so long for each of them, or at once
  * where a message beyond the eager limit has to come; turns between looks at the clock. */
 #define IDLE_POLLS 256u
-#define YIELD_NS   50000u
+#define YIELD_NS   1000000u
 #define LOOK_TURNS 256u
 /* One sleep is short: another thread may have taken what this one waits for. */
 #define SLEEP_MS      10
@@ -100,6 +100,14 @@ static uint32_t next_top(const vbn_team_t *team, enum vbn_req_kind kind)
     return team->next_seq[kind] % turns * team->size / turns;
 }
 
+/* Whether ARGS name the root that the last call named which named one: where ranks share processors
+ * it has more to do than others, unless each has its turn. */
+static bool root_stays(const vbn_team_t *team, const struct vbn_coll_args *args)
+{
+    return vbn_call_has_root(args->coll) && vbn_team_at_once(team) < team->size &&
+           team->last_root == args->root;
+}
+
 /* Whether BUF is what LAST was: nothing, in place, or some memory. */
 static bool same_kind(const void *buf, const void *last)
 {
@@ -116,25 +124,27 @@ static bool same_op(const vbn_coll_req_t *req, const struct vbn_coll_args *args)
 
 /* Whether ARGS with ROOT are REQ's last call again, in other memory: then nothing has to be checked
  * or built. */
-static bool repeats(const vbn_coll_req_t *req, const struct vbn_coll_args *args, uint32_t root)
+static bool repeats(const vbn_coll_req_t *req, const struct vbn_coll_args *args, uint32_t root,
+                    bool stays)
 {
     const struct vbn_coll_args *last = &req->args;
 
     return last->coll == args->coll && last->count == args->count && req->call.root == root &&
-           last->dtype == args->dtype && last->elem_size == args->elem_size && req->algorithm &&
-           req->uniform && same_kind(args->sendbuf, last->sendbuf) &&
-           same_kind(args->recvbuf, last->recvbuf) &&
+           req->call.root_stays == stays && last->dtype == args->dtype &&
+           last->elem_size == args->elem_size && req->algorithm && req->uniform &&
+           same_kind(args->sendbuf, last->sendbuf) && same_kind(args->recvbuf, last->recvbuf) &&
            (args->sendbuf != args->recvbuf || last->sendbuf == last->recvbuf) &&
            same_op(req, args) && req->tmp_room >= req->sched.tmp_len;
 }
 
 /* One at rest that repeats its call, or NULL. */
-static vbn_coll_req_t *get_again(vbn_team_t *team, const struct vbn_coll_args *args, uint32_t root)
+static vbn_coll_req_t *get_again(vbn_team_t *team, const struct vbn_coll_args *args, uint32_t root,
+                                 bool stays)
 {
     vbn_coll_req_t *req;
 
     TAILQ_FOREACH(req, &team->spare, entry)
-    if (repeats(req, args, root))
+    if (repeats(req, args, root, stays))
         break;
     if (!req)
         return NULL;
@@ -203,7 +213,7 @@ static int build(vbn_coll_req_t *req, struct vbn_error *err)
 }
 
 /* Makes REQ's call and schedule of ARGS. */
-static int prepare(vbn_coll_req_t *req, const struct vbn_coll_args *args, uint32_t root,
+static int prepare(vbn_coll_req_t *req, const struct vbn_coll_args *args, uint32_t root, bool stays,
                    struct vbn_error *err)
 {
     int status;
@@ -211,6 +221,7 @@ static int prepare(vbn_coll_req_t *req, const struct vbn_coll_args *args, uint32
     req->algorithm = NULL; /* until there is a schedule */
     req->args = *args;
     status = vbn_call_take(req, args, root, err);
+    req->call.root_stays = stays;
     if (status == VBN_OK)
         status = build(req, err);
     if (status != VBN_OK)
@@ -229,6 +240,8 @@ static int number(vbn_coll_req_t *req, enum vbn_req_kind kind, struct vbn_error 
         return vbn_error_set(err, VBN_ERR_AGAIN, "team %u: %s %u calls back is not over yet",
                              team->id, vbn_coll_name(oldest->call.coll), SEQ_ALIVE_MAX);
     team->next_seq[kind] = (uint16_t)((seq + 1) % VBN_SEQ_COUNT);
+    if (vbn_call_has_root(req->call.coll))
+        team->last_root = req->call.root;
     req->seq = (uint16_t)(seq + (kind == VBN_REQ_PERSISTENT ? VBN_SEQ_PERSISTENT : 0));
     req->kind = kind;
     return VBN_OK;
@@ -239,18 +252,20 @@ static int new_req(vbn_team_t *team, const struct vbn_coll_args *args, enum vbn_
 {
     vbn_coll_req_t *req;
     uint32_t root;
+    bool stays;
     int status = VBN_OK;
 
     if (!team || !args || !made || args->size < sizeof(*args))
         return vbn_error_set(err, VBN_ERR_INVALID,
                              "a collective needs a team, arguments with their size, and a request");
     root = vbn_call_has_root(args->coll) ? args->root : next_top(team, kind);
-    req = get_again(team, args, root);
+    stays = root_stays(team, args);
+    req = get_again(team, args, root, stays);
     if (!req) {
         req = get_other(team);
         if (!req)
             return vbn_error_set(err, VBN_ERR_NO_MEMORY, "no memory for a request");
-        status = prepare(req, args, root, err);
+        status = prepare(req, args, root, stays, err);
     }
     if (status == VBN_OK)
         status = number(req, kind, err);

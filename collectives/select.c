@@ -38,11 +38,12 @@ struct vbn_coll_terms vbn_coll_terms_of(const struct vbn_coll_cost *cost, uint32
 {
     /* of a processor, for a rank */
     double share = vbn_at_once(processors, size) / (double)size;
+    double hop = cost->root_stays ? (1 + 1 / share) / 2 : share;
     double each = cost->all_bytes > cost->all_messages * (double)eager_bytes ? OFFERED : 1;
 
     return (struct vbn_coll_terms){
-        .latencies = each * cost->depth * share,
-        .messages = each * larger(cost->rounds, cost->turn_messages / share),
+        .latencies = each * cost->depth * hop,
+        .messages = each * larger(cost->rounds * share, cost->turn_messages / share),
         .bytes = larger(larger(cost->path_bytes, cost->bytes), cost->all_bytes / size / share),
         .touched = (cost->reduced + cost->copied) / share};
 }

@@ -356,13 +356,15 @@ enum vbn_param_kind vbn_coll_param_kind(enum vbn_coll coll, unsigned i);
  * sends `messages` with `bytes` in all, reduces `reduced` bytes and, beside its own contribution,
  * copies `copied`. All ranks together send `all_messages` with `all_bytes`. Where ranks share
  * processors some algorithms make another rank the busiest in each call, or have it send without a
- * wait: `turn_messages` is what a rank sends in a call on average; `messages` for the others.
+ * wait: `turn_messages` is what a rank sends in a call on average; `messages` for the others, and
+ * where `root_stays`, the same in one call after the other.
  */
 struct vbn_coll_cost {
     double depth, rounds, path_bytes;
     double messages, turn_messages, bytes;
     double reduced, copied;
     double all_messages, all_bytes;
+    bool root_stays;
 };
 
 /* How often the model's latency_ns, alpha_ns, beta_ps and gamma_ps are paid. */
@@ -376,7 +378,9 @@ struct vbn_coll_terms {
  * once follow one another; one of more than EAGER_BYTES on average is three, the receiver's answer
  * among them. Where ranks share processors, those who wait take turns with the busiest, and take as
  * long as it does, unless another one is the busiest in the next call; bytes are moved without
- * them, and what is under way is waited for while others work. Any thread.
+ * them. What is under way is waited for while others work on the calls before and after, unless
+ * the root stays: then it is found when half of those who share the processor have had their
+ * turns. Any thread.
  */
 struct vbn_coll_terms vbn_coll_terms_of(const struct vbn_coll_cost *cost, uint32_t size,
                                         uint32_t processors, uint64_t eager_bytes);

@@ -295,19 +295,26 @@ static void the_first_rule_that_fits_is_taken(void **state)
 
 enum { DEFAULT_EAGER = 32768 };
 
-/* Of an allreduce of COUNT elements, on a team of RANKS that has PROCESSORS and EAGER_BYTES. */
-static const char *chosen_by_model(uint32_t processors, uint64_t eager_bytes, size_t count)
+/* A team of RANKS that has PROCESSORS. */
+static void open_on(struct fixture *f, uint32_t processors, uint64_t eager_bytes)
 {
     struct loop_options loop = {.eager_limit = SIZE_MAX};
     struct vbn_team_options opts;
+
+    open_loop(f, &loop);
+    opts = options(f);
+    opts.processors = processors;
+    opts.eager_bytes = eager_bytes;
+    open_teams(f, RANKS, 1, &opts);
+}
+
+/* Of an allreduce of COUNT elements there. */
+static const char *chosen_by_model(uint32_t processors, uint64_t eager_bytes, size_t count)
+{
     struct fixture f;
     const char *name;
 
-    open_loop(&f, &loop);
-    opts = options(&f);
-    opts.processors = processors;
-    opts.eager_bytes = eager_bytes;
-    open_teams(&f, RANKS, 1, &opts);
+    open_on(&f, processors, eager_bytes);
     name = chosen(&f, count);
     close_all(&f);
     return name;
@@ -321,6 +328,50 @@ static void shared_processors_choose_otherwise(void **state)
     assert_string_equal(chosen_by_model(RANKS, DEFAULT_EAGER, 1 << 8), "recursive_doubling");
 }
 
+/* What a bcast of a few bytes from ROOT is done by. */
+static const char *chosen_from(struct fixture *f, uint32_t root)
+{
+    char buf[8];
+    struct vbn_coll_args args = {.size = sizeof(args),
+                                 .coll = VBN_COLL_BCAST,
+                                 .recvbuf = buf,
+                                 .count = sizeof(buf),
+                                 .dtype = VBN_BYTES,
+                                 .root = root};
+    const char *name;
+    vbn_coll_req_t *req;
+
+    if (vbn_coll_init(f->team[0], &args, &req, NULL) != VBN_OK)
+        return "refused";
+    name = vbn_coll_chosen(req);
+    vbn_coll_free(req);
+    return name;
+}
+
+/* Where ranks share processors a root that sends to all holds them up, unless it is another one in
+ * the next call. A refused call does not count, for the other ranks may not have made it. */
+static void a_root_that_stays_chooses_otherwise(void **state)
+{
+    struct fixture f;
+    const char *stays;
+
+    (void)state;
+    open_on(&f, 2, DEFAULT_EAGER);
+    stays = chosen_from(&f, 0);
+    assert_string_not_equal(stays, "linear");
+    assert_string_equal(chosen_from(&f, 0), stays);
+    for (uint32_t root = 1; root < RANKS; root++)
+        assert_string_equal(chosen_from(&f, root), "linear");
+    assert_string_equal(chosen_from(&f, RANKS), "refused");
+    chosen(&f, 1); /* has no root */
+    assert_string_equal(chosen_from(&f, RANKS - 1), stays);
+    assert_string_equal(chosen_from(&f, 0), "linear");
+    close_all(&f);
+    open_on(&f, RANKS, DEFAULT_EAGER);
+    assert_string_equal(chosen_from(&f, 0), chosen_from(&f, 1));
+    close_all(&f);
+}
+
 /* A message beyond the eager limit is three. */
 static void offers_choose_otherwise(void **state)
 {
@@ -331,15 +382,15 @@ static void offers_choose_otherwise(void **state)
 
 static void terms_count_offers_and_turns(void **state)
 {
-    const struct vbn_coll_cost cost = {.depth = 2,
-                                       .rounds = 3,
-                                       .path_bytes = 100,
-                                       .turn_messages = 4,
-                                       .bytes = 200,
-                                       .reduced = 50,
-                                       .copied = 30,
-                                       .all_messages = 10,
-                                       .all_bytes = 1000};
+    struct vbn_coll_cost cost = {.depth = 2,
+                                 .rounds = 3,
+                                 .path_bytes = 100,
+                                 .turn_messages = 4,
+                                 .bytes = 200,
+                                 .reduced = 50,
+                                 .copied = 30,
+                                 .all_messages = 10,
+                                 .all_bytes = 1000};
     struct vbn_coll_terms terms = vbn_coll_terms_of(&cost, 4, 0, 100);
 
     (void)state;
@@ -348,6 +399,10 @@ static void terms_count_offers_and_turns(void **state)
     terms = vbn_coll_terms_of(&cost, 4, 2, 99); /* half a processor each */
     assert_true(terms.latencies == 3 && terms.messages == 24 && terms.bytes == 500 &&
                 terms.touched == 160);
+    cost.root_stays = true;
+    assert_true(vbn_coll_terms_of(&cost, 4, 2, 99).latencies == 9);
+    cost.rounds = 18; /* others send their own meanwhile */
+    assert_true(vbn_coll_terms_of(&cost, 4, 2, 99).messages == 27);
 }
 
 static void rules_come_from_a_file(void **state)
@@ -900,7 +955,7 @@ static void who_shares_a_processor_yields_then_sleeps(void **state)
     (void)state;
     assert_int_equal(vbn_coll_rest(req, 1, 5), VBN_REST_YIELDED);
     assert_int_equal(vbn_coll_rest(req, 2, 5), VBN_REST_YIELDED);
-    f.now_ns += 149999; /* three ranks a processor, 50 µs each */
+    f.now_ns += 2999999; /* three ranks a processor, 1 ms each */
     assert_int_equal(vbn_coll_rest(req, 3, 5), VBN_REST_YIELDED);
     f.now_ns += 1;
     assert_int_equal(vbn_coll_rest(req, 4, 5), VBN_REST_SLEPT);
@@ -1114,6 +1169,7 @@ int main(void)
         cmocka_unit_test(wrong_rules_name_the_right_ones),
         cmocka_unit_test(the_first_rule_that_fits_is_taken),
         cmocka_unit_test(shared_processors_choose_otherwise),
+        cmocka_unit_test(a_root_that_stays_chooses_otherwise),
         cmocka_unit_test(offers_choose_otherwise),
         cmocka_unit_test(terms_count_offers_and_turns),
         cmocka_unit_test(rules_come_from_a_file),
