@@ -12,7 +12,7 @@
  * away after each such poll, and sleep when that has taken so long for each of them, or at once
  * where a message beyond the eager limit has to come; turns between looks at the clock. */
 #define IDLE_POLLS 256u
-#define YIELD_NS   1000000u
+#define YIELD_NS   500000u
 #define LOOK_TURNS 256u
 /* One sleep is short: another thread may have taken what this one waits for. */
 #define SLEEP_MS      10
@@ -355,13 +355,13 @@ static bool is_long(vbn_coll_req_t *req, unsigned idle)
 {
     const vbn_team_t *team = req->team;
 
-    if (idle > 2)
-        return vbn_team_clock_ns(team) >= req->sleep_at_ns;
+    if (req->sched.longest > team->opts.eager_bytes &&
+        vbn_engine_awaited(req) > team->opts.eager_bytes)
+        return true;
     if (idle == 2)
         req->sleep_at_ns =
             vbn_team_clock_ns(team) + (uint64_t)YIELD_NS * (team->size / vbn_team_at_once(team));
-    return req->sched.longest > team->opts.eager_bytes &&
-           vbn_engine_awaited(req) > team->opts.eager_bytes;
+    return idle > 2 && vbn_team_clock_ns(team) >= req->sleep_at_ns;
 }
 
 enum vbn_coll_rest vbn_coll_rest(vbn_coll_req_t *req, unsigned idle, int sleep_ms)
