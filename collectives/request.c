@@ -9,10 +9,12 @@
 #include <stdlib.h>
 
 /* In a wait: polls that found nothing before a sleep; where ranks share processors they give theirs
- * away after each such poll, and sleep when that has taken so long for each of them, or at once
- * where a message beyond the eager limit has to come; turns between looks at the clock. */
+ * away after each such poll, and sleep when that has taken so long for each of them, sooner where
+ * others may still be at a long call, or at once where a message beyond the eager limit has to
+ * come; turns between looks at the clock. */
 #define IDLE_POLLS 256u
 #define YIELD_NS   500000u
+#define BEHIND_NS  50000u
 #define LOOK_TURNS 256u
 /* One sleep is short: another thread may have taken what this one waits for. */
 #define SLEEP_MS      10
@@ -100,12 +102,11 @@ static uint32_t next_top(const vbn_team_t *team, enum vbn_req_kind kind)
     return team->next_seq[kind] % turns * team->size / turns;
 }
 
-/* Whether ARGS name the root that the last call named which named one: where ranks share processors
- * it has more to do than others, unless each has its turn. */
-static bool root_stays(const vbn_team_t *team, const struct vbn_coll_args *args)
+/* Whether ROOT is that of the last call that named one: where ranks share processors it has more to
+ * do than others, unless each has its turn. */
+static bool root_stays(const vbn_team_t *team, uint32_t root)
 {
-    return vbn_call_has_root(args->coll) && vbn_team_at_once(team) < team->size &&
-           team->last_root == args->root;
+    return team->last_root == root && vbn_team_at_once(team) < team->size;
 }
 
 /* Whether BUF is what LAST was: nothing, in place, or some memory. */
@@ -240,8 +241,6 @@ static int number(vbn_coll_req_t *req, enum vbn_req_kind kind, struct vbn_error 
         return vbn_error_set(err, VBN_ERR_AGAIN, "team %u: %s %u calls back is not over yet",
                              team->id, vbn_coll_name(oldest->call.coll), SEQ_ALIVE_MAX);
     team->next_seq[kind] = (uint16_t)((seq + 1) % VBN_SEQ_COUNT);
-    if (vbn_call_has_root(req->call.coll))
-        team->last_root = req->call.root;
     req->seq = (uint16_t)(seq + (kind == VBN_REQ_PERSISTENT ? VBN_SEQ_PERSISTENT : 0));
     req->kind = kind;
     return VBN_OK;
@@ -252,14 +251,15 @@ static int new_req(vbn_team_t *team, const struct vbn_coll_args *args, enum vbn_
 {
     vbn_coll_req_t *req;
     uint32_t root;
-    bool stays;
+    bool rooted, stays;
     int status = VBN_OK;
 
     if (!team || !args || !made || args->size < sizeof(*args))
         return vbn_error_set(err, VBN_ERR_INVALID,
                              "a collective needs a team, arguments with their size, and a request");
-    root = vbn_call_has_root(args->coll) ? args->root : next_top(team, kind);
-    stays = root_stays(team, args);
+    rooted = vbn_call_has_root(args->coll);
+    root = rooted ? args->root : next_top(team, kind);
+    stays = rooted && root_stays(team, root);
     req = get_again(team, args, root, stays);
     if (!req) {
         req = get_other(team);
@@ -273,6 +273,8 @@ static int new_req(vbn_team_t *team, const struct vbn_coll_args *args, enum vbn_
         put_req(req);
         return status;
     }
+    if (rooted)
+        team->last_root = root;
     req->phase = VBN_PHASE_REST;
     req->status = VBN_OK;
     req->released = false;
@@ -311,6 +313,7 @@ static int result_of(vbn_coll_req_t *req)
 {
     int status = req->status;
 
+    req->team->last_longest = req->sched.longest;
     if (req->kind == VBN_REQ_ONCE) {
         if (status != VBN_OK)
             req->team->error = req->error;
@@ -346,6 +349,14 @@ static bool may_sleep(const vbn_team_t *team)
     return team->opts.sleep && team->tr->wait;
 }
 
+/* How long it yields: those that it waits for may be behind, at the call before. */
+static uint64_t yield_ns(const vbn_team_t *team)
+{
+    uint64_t each = team->last_longest > team->opts.eager_bytes ? BEHIND_NS : YIELD_NS;
+
+    return each * (team->size / vbn_team_at_once(team));
+}
+
 /*
  * After IDLE polls that found nothing: whether to sleep. Most waits are over when the processor
  * comes back for the first time: only then is it worth it to look at the clock. But what is longer
@@ -359,8 +370,7 @@ static bool is_long(vbn_coll_req_t *req, unsigned idle)
         vbn_engine_awaited(req) > team->opts.eager_bytes)
         return true;
     if (idle == 2)
-        req->sleep_at_ns =
-            vbn_team_clock_ns(team) + (uint64_t)YIELD_NS * (team->size / vbn_team_at_once(team));
+        req->sleep_at_ns = vbn_team_clock_ns(team) + yield_ns(team);
     return idle > 2 && vbn_team_clock_ns(team) >= req->sleep_at_ns;
 }
 

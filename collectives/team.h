@@ -99,7 +99,8 @@ struct vbn_team {
     size_t rule_count;
     size_t max_message;
     uint16_t next_seq[VBN_REQ_KINDS];
-    uint32_t last_root; /* of the last call that named one, the same on all ranks */
+    uint32_t last_root;  /* of the last call that named one, the same on all ranks */
+    size_t last_longest; /* message of the last call that has ended, bytes */
     struct vbn_req_list alive[VBN_REQ_KINDS], spare;
     unsigned spare_count;
     size_t spare_tmp;       /* bytes of their scratch */

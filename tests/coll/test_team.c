@@ -967,6 +967,41 @@ static void who_shares_a_processor_yields_then_sleeps(void **state)
     forget(&f, req);
 }
 
+/* Rank 1 sends COUNT bytes to all, which the loop takes at once. */
+static void send_to_all(struct fixture *f, size_t count)
+{
+    static char buf[1 << 16];
+    struct vbn_coll_args args = {
+        .size = sizeof(args), .coll = VBN_COLL_BCAST, .recvbuf = buf, .count = count, .root = 1};
+    vbn_coll_req_t *req;
+    int status;
+
+    assert_int_equal(vbn_coll_istart(f->team[1], &args, &req, NULL), VBN_OK);
+    while ((status = vbn_coll_test(req)) == VBN_PENDING)
+        loop_table()->progress(loop_port(f->loop, 1));
+    assert_int_equal(status, VBN_OK);
+}
+
+/* Those who still move much are not to be held up by those who look whether they are done. */
+static void who_has_moved_much_sleeps_soon(void **state)
+{
+    struct fixture f;
+    vbn_coll_req_t *req = waiting(&f, VBN_COLL_BARRIER, 0, 2, true);
+
+    (void)state;
+    send_to_all(&f, EAGER + 1);
+    assert_int_equal(vbn_coll_rest(req, 2, 5), VBN_REST_YIELDED);
+    f.now_ns += 149999; /* 50 µs each */
+    assert_int_equal(vbn_coll_rest(req, 3, 5), VBN_REST_YIELDED);
+    f.now_ns += 1;
+    assert_int_equal(vbn_coll_rest(req, 4, 5), VBN_REST_SLEPT);
+    send_to_all(&f, EAGER);
+    assert_int_equal(vbn_coll_rest(req, 2, 5), VBN_REST_YIELDED);
+    f.now_ns += 150000;
+    assert_int_equal(vbn_coll_rest(req, 3, 5), VBN_REST_YIELDED);
+    forget(&f, req);
+}
+
 static void who_waits_for_much_sleeps_at_once(void **state)
 {
     struct fixture f;
@@ -1189,6 +1224,7 @@ int main(void)
         cmocka_unit_test(the_check_lets_pass_what_agrees),
         cmocka_unit_test(a_stall_is_told_once),
         cmocka_unit_test(who_shares_a_processor_yields_then_sleeps),
+        cmocka_unit_test(who_has_moved_much_sleeps_soon),
         cmocka_unit_test(who_waits_for_much_sleeps_at_once),
         cmocka_unit_test(who_has_a_processor_or_may_not_sleep_does_not),
         cmocka_unit_test(calls_that_repeat),
