@@ -103,10 +103,11 @@ static uint32_t next_top(const vbn_team_t *team, enum vbn_req_kind kind)
 }
 
 /* Whether ROOT is that of the last call that named one: where ranks share processors it has more to
- * do than others, unless each has its turn. */
+ * do than others, unless each has its turn. In the check mode ranks go on after calls with
+ * different roots. */
 static bool root_stays(const vbn_team_t *team, uint32_t root)
 {
-    return team->last_root == root && vbn_team_at_once(team) < team->size;
+    return team->last_root == root && vbn_team_at_once(team) < team->size && !team->opts.check;
 }
 
 /* Whether BUF is what LAST was: nothing, in place, or some memory. */

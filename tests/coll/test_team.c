@@ -372,6 +372,24 @@ static void a_root_that_stays_chooses_otherwise(void **state)
     close_all(&f);
 }
 
+/* Where ranks may have named different roots, and go on, the last one decides nothing. */
+static void checked_roots_choose_alike(void **state)
+{
+    struct loop_options loop = {.eager_limit = SIZE_MAX};
+    struct vbn_team_options opts;
+    struct fixture f;
+
+    (void)state;
+    open_loop(&f, &loop);
+    opts = options(&f);
+    opts.processors = 2;
+    opts.check = true;
+    open_teams(&f, RANKS, 1, &opts);
+    assert_string_equal(chosen_from(&f, 0), chosen_from(&f, 1));
+    assert_string_equal(chosen_from(&f, 1), chosen_from(&f, 0));
+    close_all(&f);
+}
+
 /* A message beyond the eager limit is three. */
 static void offers_choose_otherwise(void **state)
 {
@@ -1208,6 +1226,7 @@ int main(void)
         cmocka_unit_test(the_first_rule_that_fits_is_taken),
         cmocka_unit_test(shared_processors_choose_otherwise),
         cmocka_unit_test(a_root_that_stays_chooses_otherwise),
+        cmocka_unit_test(checked_roots_choose_alike),
         cmocka_unit_test(offers_choose_otherwise),
         cmocka_unit_test(terms_count_offers_and_turns),
         cmocka_unit_test(rules_come_from_a_file),
