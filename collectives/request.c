@@ -367,11 +367,11 @@ static bool is_long(vbn_coll_req_t *req, unsigned idle)
 {
     const vbn_team_t *team = req->team;
 
+    if (idle == 2)
+        req->sleep_at_ns = vbn_team_clock_ns(team) + yield_ns(team);
     if (req->sched.longest > team->opts.eager_bytes &&
         vbn_engine_awaited(req) > team->opts.eager_bytes)
         return true;
-    if (idle == 2)
-        req->sleep_at_ns = vbn_team_clock_ns(team) + yield_ns(team);
     return idle > 2 && vbn_team_clock_ns(team) >= req->sleep_at_ns;
 }
 

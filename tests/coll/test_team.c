@@ -295,8 +295,8 @@ static void the_first_rule_that_fits_is_taken(void **state)
 
 enum { DEFAULT_EAGER = 32768 };
 
-/* A team of RANKS that has PROCESSORS. */
-static void open_on(struct fixture *f, uint32_t processors, uint64_t eager_bytes)
+/* A team of RANKS that has PROCESSORS; CHECK: in the check mode. */
+static void open_on(struct fixture *f, uint32_t processors, uint64_t eager_bytes, bool check)
 {
     struct loop_options loop = {.eager_limit = SIZE_MAX};
     struct vbn_team_options opts;
@@ -305,6 +305,7 @@ static void open_on(struct fixture *f, uint32_t processors, uint64_t eager_bytes
     opts = options(f);
     opts.processors = processors;
     opts.eager_bytes = eager_bytes;
+    opts.check = check;
     open_teams(f, RANKS, 1, &opts);
 }
 
@@ -314,7 +315,7 @@ static const char *chosen_by_model(uint32_t processors, uint64_t eager_bytes, si
     struct fixture f;
     const char *name;
 
-    open_on(&f, processors, eager_bytes);
+    open_on(&f, processors, eager_bytes, false);
     name = chosen(&f, count);
     close_all(&f);
     return name;
@@ -356,7 +357,7 @@ static void a_root_that_stays_chooses_otherwise(void **state)
     const char *stays;
 
     (void)state;
-    open_on(&f, 2, DEFAULT_EAGER);
+    open_on(&f, 2, DEFAULT_EAGER, false);
     stays = chosen_from(&f, 0);
     assert_string_not_equal(stays, "linear");
     assert_string_equal(chosen_from(&f, 0), stays);
@@ -367,7 +368,7 @@ static void a_root_that_stays_chooses_otherwise(void **state)
     assert_string_equal(chosen_from(&f, RANKS - 1), stays);
     assert_string_equal(chosen_from(&f, 0), "linear");
     close_all(&f);
-    open_on(&f, RANKS, DEFAULT_EAGER);
+    open_on(&f, RANKS, DEFAULT_EAGER, false);
     assert_string_equal(chosen_from(&f, 0), chosen_from(&f, 1));
     close_all(&f);
 }
@@ -375,16 +376,10 @@ static void a_root_that_stays_chooses_otherwise(void **state)
 /* Where ranks may have named different roots, and go on, the last one decides nothing. */
 static void checked_roots_choose_alike(void **state)
 {
-    struct loop_options loop = {.eager_limit = SIZE_MAX};
-    struct vbn_team_options opts;
     struct fixture f;
 
     (void)state;
-    open_loop(&f, &loop);
-    opts = options(&f);
-    opts.processors = 2;
-    opts.check = true;
-    open_teams(&f, RANKS, 1, &opts);
+    open_on(&f, 2, DEFAULT_EAGER, true);
     assert_string_equal(chosen_from(&f, 0), chosen_from(&f, 1));
     assert_string_equal(chosen_from(&f, 1), chosen_from(&f, 0));
     close_all(&f);
