@@ -8,9 +8,16 @@
 
 #include <stdlib.h>
 
-#define WORK_US 100.0 /* on each burst */
+#define WORK_US      100.0 /* on each burst */
+#define BURSTS_LEAST 4u    /* of each sender count, however long they take */
 
 enum { TAG_BURST = 10 };
+
+/* Bursts come as wholes: how fast is told from the end of one to that of another. */
+struct pace {
+    double first_us, last_us;
+    unsigned bursts; /* after the first */
+};
 
 /* What the first rank has of one sender. */
 struct sender {
@@ -82,31 +89,32 @@ static int serve(const struct perf_pair *p, struct sender *senders, size_t len, 
     return status;
 }
 
-static int take_bursts(struct perf_pair *p, struct sender *senders, size_t len,
-                       struct perf_figures *figures)
+/* COUNT bursts have come, at NOW; the first only begin what is measured. */
+static void count_bursts(struct pace *pace, unsigned count, double now)
+{
+    if (pace->first_us > 0)
+        pace->bursts += count;
+    else
+        pace->first_us = now;
+    pace->last_us = now;
+}
+
+static int take_bursts(struct perf_pair *p, struct sender *senders, size_t len, struct pace *pace)
 {
     struct perf_span span = perf_span_begin(p->opts);
-    unsigned left = p->job->ranks - 1, msgs = 0;
-    double first = 0, now = 0;
+    unsigned left = p->job->ranks - 1, least = BURSTS_LEAST * left;
+    double now = 0;
     int status = VBN_OK;
 
     while (status == VBN_OK && left) {
+        bool last = now >= span.end_us && pace->bursts >= least;
         unsigned bursts = 0;
 
         perf_poll(p);
-        status = serve(p, senders, len, now >= span.end_us, &bursts, &left);
+        status = serve(p, senders, len, last, &bursts, &left);
         now = perf_now_us();
-        if (now < span.start_us || now >= span.end_us)
-            continue;
-        if (first > 0)
-            msgs += bursts * p->opts->window;
-        else
-            first = now;
-        figures->us = msgs ? (now - first) / msgs : 0;
-    }
-    if (figures->us > 0) {
-        figures->msgs_s = 1e6 / figures->us;
-        figures->mb_s = (double)len / figures->us;
+        if (bursts && now >= span.start_us && !last)
+            count_bursts(pace, bursts, now);
     }
     return status;
 }
@@ -115,6 +123,7 @@ static int receive(struct perf_pair *p, size_t len, struct perf_figures *figures
 {
     uint32_t count = p->job->ranks - 1;
     struct sender *senders = calloc(count, sizeof(*senders));
+    struct pace pace = {0};
     int status = senders ? VBN_OK : VBN_ERR_NO_MEMORY;
 
     for (uint32_t i = 0; i < count && status == VBN_OK; i++) {
@@ -122,9 +131,14 @@ static int receive(struct perf_pair *p, size_t len, struct perf_figures *figures
         status = post_burst(&senders[i], len);
     }
     if (status == VBN_OK)
-        status = take_bursts(p, senders, len, figures);
+        status = take_bursts(p, senders, len, &pace);
     free(senders);
-    return status;
+    if (status != VBN_OK)
+        return status;
+    figures->us = (pace.last_us - pace.first_us) / pace.bursts / p->opts->window;
+    figures->msgs_s = 1e6 / figures->us;
+    figures->mb_s = (double)len / figures->us;
+    return VBN_OK;
 }
 
 int perf_incast(struct perf_pair *p, size_t len, struct perf_figures *figures)
