@@ -82,18 +82,27 @@ static int calls_within(double seconds, double call_us)
     return n < 5 ? 5 : n > 2000 ? 2000 : (int)n;
 }
 
+/* As many calls as fill SECONDS, by what LATELY_US they took. */
+static double time_for(int op, const struct buffers *b, int bytes, double seconds, double lately_us)
+{
+    int calls = calls_within(seconds, lately_us);
+
+    MPI_Bcast(&calls, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return time_of(operations[op].run, b, bytes, calls);
+}
+
 static void measure(int op, const struct buffers *b, int bytes, double seconds, int rank)
 {
-    int ranks, calls;
+    int ranks;
     double us;
 
-    /* Every root once before: a first message has to connect. */
+    /* Every root once before: a first message has to connect. The first calls are slower than later
+     * ones also where all are connected. */
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     time_of(operations[op].run, b, bytes, ranks);
     us = time_of(operations[op].run, b, bytes, 5);
-    calls = calls_within(seconds, us);
-    MPI_Bcast(&calls, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    us = time_of(operations[op].run, b, bytes, calls);
+    us = time_for(op, b, bytes, seconds / 3, us);
+    us = time_for(op, b, bytes, seconds, us);
     if (rank == 0) {
         printf("%s %d %.2f\n", operations[op].name, bytes, us);
         fflush(stdout);
@@ -104,11 +113,7 @@ static void measure(int op, const struct buffers *b, int bytes, double seconds, 
  * while they started, and those that are behind wait for nothing until they have. */
 static void settle(double seconds)
 {
-    double us = time_of(run_barrier, NULL, 0, 5);
-    int calls = calls_within(seconds, us);
-
-    MPI_Bcast(&calls, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    time_of(run_barrier, NULL, 0, calls);
+    time_for(0, NULL, 0, seconds, time_of(run_barrier, NULL, 0, 5));
 }
 
 int main(int argc, char **argv)
