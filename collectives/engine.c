@@ -350,9 +350,13 @@ size_t vbn_engine_awaited(const vbn_coll_req_t *req)
 
     if (req->phase != VBN_PHASE_WAIT)
         return 0;
-    for (const struct vbn_step *step = req->at; step->kind != VBN_STEP_END; step++)
-        if (is_message(step) && step->len > longest && !is_over(flight_of(req, step)))
-            longest = step->len;
+    for (const struct vbn_step *step = req->at; step->kind != VBN_STEP_END; step++) {
+        if (!is_message(step) || is_over(flight_of(req, step)))
+            continue;
+        if (step->kind == VBN_STEP_SEND)
+            return 0;
+        longest = step->len > longest ? step->len : longest;
+    }
     return longest;
 }
 

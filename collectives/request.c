@@ -9,12 +9,12 @@
 #include <stdlib.h>
 
 /* In a wait: polls that found nothing before a sleep; where ranks share processors they give theirs
- * away after each such poll, and sleep when that has taken so long for each of them, sooner where
- * others may still be at a long call, or at once where a message beyond the eager limit has to
- * come; turns between looks at the clock. */
+ * away after each such poll, and sleep when that has taken so long for each of them, sooner in and
+ * after a call with messages beyond the eager limit, or at once where nothing but such a message
+ * has to come; turns between looks at the clock. */
 #define IDLE_POLLS 256u
 #define YIELD_NS   500000u
-#define BEHIND_NS  50000u
+#define LONG_NS    50000u
 #define LOOK_TURNS 256u
 /* One sleep is short: another thread may have taken what this one waits for. */
 #define SLEEP_MS      10
@@ -350,25 +350,27 @@ static bool may_sleep(const vbn_team_t *team)
     return team->opts.sleep && team->tr->wait;
 }
 
-/* How long it yields: those that it waits for may be behind, at the call before. */
-static uint64_t yield_ns(const vbn_team_t *team)
+/* How long it yields: those that it waits for may be at much, or behind at the call before. */
+static uint64_t yield_ns(const vbn_coll_req_t *req)
 {
-    uint64_t each = team->last_longest > team->opts.eager_bytes ? BEHIND_NS : YIELD_NS;
+    const vbn_team_t *team = req->team;
+    size_t eager = team->opts.eager_bytes;
+    bool much = req->sched.longest > eager || team->last_longest > eager;
 
-    return each * (team->size / vbn_team_at_once(team));
+    return (uint64_t)(much ? LONG_NS : YIELD_NS) * (team->size / vbn_team_at_once(team));
 }
 
 /*
  * After IDLE polls that found nothing: whether to sleep. Most waits are over when the processor
  * comes back for the first time: only then is it worth it to look at the clock. But what is longer
- * than an eager message needs the sender's turn, and more than one.
+ * than an eager message needs the sender's turn, and more than one; that of who sends, too.
  */
 static bool is_long(vbn_coll_req_t *req, unsigned idle)
 {
     const vbn_team_t *team = req->team;
 
     if (idle == 2)
-        req->sleep_at_ns = vbn_team_clock_ns(team) + yield_ns(team);
+        req->sleep_at_ns = vbn_team_clock_ns(team) + yield_ns(req);
     if (req->sched.longest > team->opts.eager_bytes &&
         vbn_engine_awaited(req) > team->opts.eager_bytes)
         return true;

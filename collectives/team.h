@@ -150,7 +150,7 @@ int vbn_rules_load(vbn_team_t *team, const char *path, struct vbn_error *err);
 void vbn_engine_flights_init(vbn_coll_req_t *req);
 void vbn_engine_start(vbn_coll_req_t *req);
 bool vbn_engine_advance(vbn_coll_req_t *req);
-/* The longest message that REQ waits for now, in bytes. */
+/* The longest message that REQ waits for now, in bytes; 0 while its own are under way, too. */
 size_t vbn_engine_awaited(const vbn_coll_req_t *req);
 void vbn_engine_stall_report(vbn_coll_req_t *req);
 

@@ -918,34 +918,47 @@ static uint64_t still_clock(void *arg)
 
 enum { EAGER = 16384 };
 
-/* A call of rank 1's that waits for others, on a team that has PROCESSORS. */
-static vbn_coll_req_t *waiting(struct fixture *f, enum vbn_coll coll, size_t count,
-                               uint32_t processors, bool sleep)
+/* Makes RANK's team 9, which has PROCESSORS. */
+static void join(struct fixture *f, uint32_t rank, uint32_t processors, bool sleep)
 {
-    static char buf[1 << 16];
     static struct vbn_transport sleepy;
-    struct vbn_coll_args args = {
-        .size = sizeof(args), .coll = coll, .recvbuf = buf, .count = count};
-    struct loop_options loop = {.eager_limit = SIZE_MAX};
-    struct vbn_team_options opts;
-    vbn_coll_req_t *req;
+    struct vbn_team_options opts = options(f);
 
-    open_loop(f, &loop);
-    opts = options(f);
     opts.clock_ns = still_clock;
     opts.processors = processors;
     opts.sleep = sleep;
     opts.eager_bytes = EAGER;
-    opts.rules = "bcast=knomial";
+    opts.rules = "bcast=knomial alltoall=pairwise";
     sleepy = *loop_table();
     sleepy.wait = note_sleep;
-    slept_ms = 0;
-    assert_int_equal(vbn_team_create(&sleepy, loop_port(f->loop, 1), loop_peers(f->loop, 1), RANKS,
-                                     1, 9, &opts, &f->team[1], NULL),
+    assert_int_equal(vbn_team_create(&sleepy, loop_port(f->loop, rank), loop_peers(f->loop, rank),
+                                     RANKS, rank, 9, &opts, &f->team[rank], NULL),
                      VBN_OK);
-    assert_int_equal(vbn_coll_istart(f->team[1], &args, &req, NULL), VBN_OK);
+}
+
+/* RANK's call in that team, which waits for others. */
+static vbn_coll_req_t *call_of(struct fixture *f, uint32_t rank, enum vbn_coll coll, size_t count)
+{
+    static char out[RANKS * (EAGER + 1)], in[RANKS][RANKS * (EAGER + 1)];
+    struct vbn_coll_args args = {
+        .size = sizeof(args), .coll = coll, .sendbuf = out, .recvbuf = in[rank], .count = count};
+    vbn_coll_req_t *req;
+
+    assert_int_equal(vbn_coll_istart(f->team[rank], &args, &req, NULL), VBN_OK);
     assert_int_equal(vbn_coll_test(req), VBN_PENDING);
     return req;
+}
+
+/* A call of rank 1's that waits for others, on a team that has PROCESSORS. */
+static vbn_coll_req_t *waiting(struct fixture *f, enum vbn_coll coll, size_t count,
+                               uint32_t processors, bool sleep)
+{
+    struct loop_options loop = {.eager_limit = SIZE_MAX};
+
+    open_loop(f, &loop);
+    slept_ms = 0;
+    join(f, 1, processors, sleep);
+    return call_of(f, 1, coll, count);
 }
 
 /* The other ranks never come. */
@@ -1030,6 +1043,40 @@ static void who_waits_for_much_sleeps_at_once(void **state)
     req = waiting(&f, VBN_COLL_BCAST, EAGER, 1, true);
     assert_int_equal(vbn_coll_rest(req, 1, 7), VBN_REST_YIELDED);
     forget(&f, req);
+}
+
+/* To take what is sent the receiver needs the sender's turns. */
+static void who_sends_much_yields(void **state)
+{
+    struct loop_options loop = {0};
+    struct fixture f;
+    vbn_coll_req_t *reqs[3], *req;
+    int status[3];
+
+    (void)state;
+    open_loop(&f, &loop);
+    for (uint32_t r = 0; r < 3; r++)
+        join(&f, r, 2, true);
+    req = reqs[1] = call_of(&f, 1, VBN_COLL_ALLTOALL, EAGER + 1);
+    assert_int_equal(vbn_coll_rest(req, 1, 5), VBN_REST_YIELDED);
+    reqs[2] = call_of(&f, 2, VBN_COLL_ALLTOALL, EAGER + 1);
+    poll_all(&f); /* rank 2 takes it, */
+    poll_all(&f); /* and rank 1 hears it */
+    assert_int_equal(vbn_coll_test(req), VBN_PENDING);
+    assert_int_equal(vbn_coll_rest(req, 1, 5), VBN_REST_SLEPT);
+    assert_int_equal(vbn_coll_rest(req, 2, 5), VBN_REST_SLEPT);
+    reqs[0] = call_of(&f, 0, VBN_COLL_ALLTOALL, EAGER + 1);
+    poll_all(&f); /* rank 0's comes, and the next round begins */
+    assert_int_equal(vbn_coll_test(req), VBN_PENDING);
+    f.now_ns += 149999; /* three ranks a processor, 50 µs each, also where one was awaited before */
+    assert_int_equal(vbn_coll_rest(req, 3, 5), VBN_REST_YIELDED);
+    f.now_ns += 1;
+    assert_int_equal(vbn_coll_rest(req, 4, 5), VBN_REST_SLEPT);
+    for (uint32_t r = 0; r < RANKS; r++)
+        loop_kill(f.loop, r);
+    finish(&f, reqs, 3, status);
+    close_teams(&f);
+    loop_destroy(f.loop);
 }
 
 static void who_has_a_processor_or_may_not_sleep_does_not(void **state)
@@ -1240,6 +1287,7 @@ int main(void)
         cmocka_unit_test(who_shares_a_processor_yields_then_sleeps),
         cmocka_unit_test(who_has_moved_much_sleeps_soon),
         cmocka_unit_test(who_waits_for_much_sleeps_at_once),
+        cmocka_unit_test(who_sends_much_yields),
         cmocka_unit_test(who_has_a_processor_or_may_not_sleep_does_not),
         cmocka_unit_test(calls_that_repeat),
         cmocka_unit_test(without_memory_nothing_is_left),
