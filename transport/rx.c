@@ -10,6 +10,9 @@
 
 #define REFILL       8u /* buffers posted at once, at least */
 #define WINDOW_START 8u /* of a new connection on the shared queue */
+/* A peer that takes longer for half of its window has enough: to widen it means to register memory.
+ */
+#define WIDEN_WITHIN_NS 1000000u
 
 /* --- refilling
  * -------------------------------------------------------------------------------------- */
@@ -429,6 +432,16 @@ uint16_t vbn_rx_grant(vbn_context_t *ctx)
     return (uint16_t)window;
 }
 
+/* Half of the window is used up again: whether the peer, at its pace, may wait for the next grant.
+ */
+static bool used_up_quickly(struct vbn_conn *conn)
+{
+    uint64_t now = vbn_now_ns(conn->ctx), last = conn->used_ns;
+
+    conn->used_ns = now;
+    return now - last < WIDEN_WITHIN_NS;
+}
+
 VBN_COLD void vbn_rx_widen(struct vbn_conn *conn)
 {
     vbn_context_t *ctx = conn->ctx;
@@ -436,7 +449,7 @@ VBN_COLD void vbn_rx_widen(struct vbn_conn *conn)
     uint32_t more = (uint32_t)vbn_min(conn->window, ctx->opts.window - conn->window);
 
     more = (uint32_t)vbn_min(more, unspoken(rx) / 4);
-    if (!rx->shared.srq || !more)
+    if (!rx->shared.srq || !more || !used_up_quickly(conn))
         return;
     rx->granted += more;
     if (!fill_shared(ctx) || rx->shared.target < rx->granted + VBN_RX_SLACK) {

@@ -333,6 +333,22 @@ static void window_of_an_idle_peer_stays(void **state)
     assert_int_equal(conn->window, 8);
 }
 
+/* To widen means to register memory: not for who takes his time, and does not wait for the grant.
+ */
+static void window_of_a_slow_peer_stays(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 40; i++) {
+        unit.now_ns += UNIT_MS / 4;
+        lone_am(conn, 5, "x", 1);
+        lone_complete(conn);
+    }
+    assert_int_equal(conn->window, 8);
+    for (int i = 0; i < 4; i++) /* until now it was slow */
+        lone_am(conn, 5, "x", 1);
+    assert_int_equal(conn->window, 16);
+}
+
 static void window_grows_no_further_than_the_queue(void **state)
 {
     (void)state;
@@ -714,6 +730,7 @@ int main(void)
         T(more_than_was_granted),
         T(window_grows_with_use),
         T(window_of_an_idle_peer_stays),
+        T(window_of_a_slow_peer_stays),
         T(window_grows_no_further_than_the_queue),
         T(window_without_memory),
         T(ack_of_what_was_not_sent),
