@@ -75,6 +75,13 @@ void vbn_recover_wait_over(struct vbn_timer *timer)
         give_up(ep, "it has not asked for another one, and its address is not known");
 }
 
+bool vbn_recover_may_begin(const vbn_endpoint_t *ep, const struct vbn_conn *conn)
+{
+    const vbn_context_t *ctx = ep->ctx;
+
+    return ctx->opts.recovery_timeout_ms && !ctx->faulted && can_meet_again(ep, conn);
+}
+
 bool vbn_recover_begin(vbn_endpoint_t *ep, struct vbn_conn *conn)
 {
     struct vbn_recovery *r = &ep->recovery;
@@ -82,7 +89,7 @@ bool vbn_recover_begin(vbn_endpoint_t *ep, struct vbn_conn *conn)
     uint64_t now = vbn_now_ns(ctx), limit_ns = ctx->opts.recovery_timeout_ms * VBN_MS_NS;
     uint32_t mark = progress_mark(ep);
 
-    if (!limit_ns || ctx->faulted || !can_meet_again(ep, conn))
+    if (!vbn_recover_may_begin(ep, conn))
         return false;
     if (!r->by_ns || mark != r->mark || now - conn->since_ns >= SETTLED_NS)
         r->by_ns = now + limit_ns - vbn_min(conn->silent_ns, limit_ns / 4 * 3);

@@ -12,7 +12,8 @@
  * before a message that has arrived is done, for queue pairs execute in order, and is not repeated:
  * the peer may use the memory for something else by now.
  * Errors. When the deadline passes, or nobody listens at the peer's address any more, the endpoint
- * fails. A put or get that the peer's device denies ends alone.
+ * fails. A put or get that the peer's device denies twice ends alone: a process that dies denies
+ * once, too, for its memory goes before its queue pairs.
  */
 #ifndef VBN_RECOVER_H
 #define VBN_RECOVER_H
@@ -24,6 +25,9 @@
 
 struct vbn_conn;
 struct vbn_timer;
+
+/* Whether EP, should it lose CONN, will look for another connection, unless it has for too long. */
+bool vbn_recover_may_begin(const vbn_endpoint_t *ep, const struct vbn_conn *conn);
 
 /* EP has lost CONN, which is drained. False: that is the end, nothing was done. */
 bool vbn_recover_begin(vbn_endpoint_t *ep, struct vbn_conn *conn);

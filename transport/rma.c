@@ -2,6 +2,7 @@
 #include "rma.h"
 #include "context.h"
 #include "log.h"
+#include "recover.h"
 
 #define RMA_MAX      65536u     /* puts and gets of a context at once */
 #define FAILURES_MAX 4u         /* so often in a row one may be what its queue pair failed of, */
@@ -96,14 +97,29 @@ static void rma_denied(struct vbn_rma *rma, int status)
     rma_end(rma, status);
 }
 
+/* A process that dies denies, too, until its queue pairs have ended: who has denied it twice lives.
+ */
+static bool is_denied(struct vbn_rma *rma)
+{
+    bool again = rma->denied || !vbn_recover_may_begin(rma->tx.ep, rma->tx.wr.conn);
+
+    rma->denied = true;
+    return again;
+}
+
+static bool is_refused(struct vbn_rma *rma, int status)
+{
+    return (status == VBN_ERR_INVALID && is_denied(rma)) ||
+           (status == VBN_ERR_DEVICE && always_fails(rma, rma->tx.wr.conn));
+}
+
 VBN_COLD static void rma_failed(struct vbn_rma *rma, int status)
 {
     vbn_endpoint_t *ep = rma->tx.ep;
 
     if (ep->state >= VBN_EP_CLOSED)
         rma_end(rma, ep->status);
-    else if (status == VBN_ERR_INVALID ||
-             (status == VBN_ERR_DEVICE && always_fails(rma, rma->tx.wr.conn)))
+    else if (is_refused(rma, status))
         rma_denied(rma, status);
     else
         keep(ep, rma);
@@ -150,6 +166,7 @@ static int rma_start(vbn_endpoint_t *ep, enum vbn_ep_state last, int kind, uintp
     rma->rkey = rkey;
     rma->len = (uint32_t)len;
     rma->failures = 0;
+    rma->denied = false;
     rma->done = done;
     rma->arg = arg;
     ep->rmas_out++;

@@ -14,6 +14,7 @@ struct vbn_rma {
     uint32_t lkey, rkey, len;
     uint32_t seq; /* of the next message when it was posted: that one came behind it */
     uint8_t failures;
+    bool denied; /* once, by the peer's device */
     int status;
     vbn_done_fn done;
     void *arg;

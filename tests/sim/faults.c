@@ -5,6 +5,8 @@
  */
 #include "sim.h"
 
+#define DYING_NS 2000000u /* in which a kernel gives back a process's objects, at most */
+
 const char *const fabric_fault_names[FABRIC_FAULTS] = {
     [FABRIC_LOST] = "lost",
     [FABRIC_NOT_READY] = "not ready",
@@ -167,6 +169,23 @@ void sim_garble(const struct sim_node *from, uint8_t *bytes, uint64_t len)
 
 /* ---- ranks ---- */
 
+static void reclaim(void *obj, uint64_t number)
+{
+    (void)obj;
+    for (struct sim_obj *at = sim.objects; at; at = at->next) {
+        if (at->magic != SIM_ALIVE || at->rank != (int)number)
+            continue;
+        if (at->kind == SIM_CM_ID)
+            sim_id_reclaim(SIM_OF(at, struct sim_id, obj));
+        else if (at->kind == SIM_QP)
+            sim_qp_reclaim(SIM_OF(at, struct sim_qp, obj));
+        else if (at->kind == SIM_SRQ)
+            sim_rq_drop(&SIM_OF(at, struct sim_srq, obj)->rq);
+    }
+}
+
+/* A kernel gives back what was made last first: regions of a program's own memory before the queue
+ * pairs that peers use them by. */
 void fabric_rank_kill(int number)
 {
     struct sim_rank *rank = &sim.ranks[number];
@@ -174,17 +193,8 @@ void fabric_rank_kill(int number)
         return;
     sim_fault(FABRIC_RANK_KILLED);
     sim_trace(SIM_T_KILL, (uint64_t)number, 0, 0);
-    for (struct sim_obj *obj = sim.objects; obj; obj = obj->next) {
-        if (obj->magic != SIM_ALIVE || obj->rank != number)
-            continue;
-        if (obj->kind == SIM_CM_ID)
-            sim_id_reclaim(SIM_OF(obj, struct sim_id, obj));
-        else if (obj->kind == SIM_QP)
-            sim_qp_reclaim(SIM_OF(obj, struct sim_qp, obj));
-        else if (obj->kind == SIM_SRQ)
-            sim_rq_drop(&SIM_OF(obj, struct sim_srq, obj)->rq);
-    }
     rank->dead = true;
+    sim_after(sim_below(DYING_NS), reclaim, rank, (uint64_t)number);
 }
 
 /* ---- a configuration from a seed ---- */

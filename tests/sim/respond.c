@@ -83,6 +83,8 @@ static const char *remote_fault(const struct sim_qp *qp, const struct sim_wqe *w
 {
     if (wqe->length == 0)
         return NULL;
+    if (sim_rank_is_dead(qp->obj.rank))
+        return "its process has ended";
     enum sim_key_fault fault = sim_key_check(wqe->rkey, true, qp->qp.pd, wqe->remote_addr,
                                              wqe->length, remote_access(wqe));
     return fault == SIM_KEY_OK ? NULL : sim_key_fault_text(fault);
@@ -92,6 +94,12 @@ static bool qp_allows(const struct sim_qp *qp, const struct sim_wqe *wqe)
 {
     unsigned access = remote_access(wqe);
     return (qp->attr.qp_access_flags & access) == access;
+}
+
+/* Nobody is to blame: QP's rank may have asked for it, or its regions died with it. */
+static bool is_excused(const struct sim_qp *qp)
+{
+    return qp->node->garble_ppm || sim_rank_is_dead(qp->obj.rank);
 }
 
 static void report_remote(const struct sim_qp *qp, const struct sim_wqe *wqe, const char *fault)
@@ -267,7 +275,7 @@ enum sim_answer sim_respond(struct sim_qp *qp, const struct sim_qp *requester, s
     }
     const char *fault = remote_access(wqe) ? remote_fault(qp, wqe) : NULL;
     if (fault) {
-        if (requester && !qp->node->garble_ppm) /* else it may have asked for it */
+        if (requester && !is_excused(qp))
             report_remote(qp, wqe, fault);
         return refuse(qp, wqe, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR, status);
     }
@@ -310,6 +318,8 @@ enum ibv_wc_status sim_respond_finish(struct sim_qp *requester, struct sim_wqe *
     if (!answers(requester))
         return IBV_WC_RETRY_EXC_ERR;
     struct sim_mr *mr = sim_mr_find(wqe->rkey, true);
+    if (wqe->length && mr && sim_rank_is_dead(mr->obj.rank))
+        return IBV_WC_REM_ACCESS_ERR;
     if (wqe->length && (!mr || mr->obj.magic != SIM_ALIVE)) {
         if (!requester->node->garble_ppm) /* else it may have said itself that it has all */
             sim_violation("QP %u: the source of a read was deregistered while it was read",

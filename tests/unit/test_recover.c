@@ -291,12 +291,32 @@ static void a_message_held_meanwhile(void **state)
     assert_int_equal(conn->flow.held, 0);
 }
 
+/* Once: its process may be about to end. */
+static void a_denied_put_is_tried_again(void **state)
+{
+    (void)state;
+    put();
+    send_byte('a');
+    lose(IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(ended, 0);
+    meet_again(0);
+    assert_int_equal(lone_sent(conn), 2);
+    assert_int_equal(lone_send_at(conn, 0, NULL)->wr.opcode, IBV_WR_RDMA_WRITE);
+    fake_send_completes(conn->q.qp, 0, IBV_WC_SUCCESS);
+    lone_progress(ctx);
+    assert_int_equal(ended, 1);
+    assert_int_equal(last_status, VBN_OK);
+}
+
 static void a_denied_put_ends_alone(void **state)
 {
     (void)state;
     put();
     put();
     send_byte('a');
+    lose(IBV_WC_REM_ACCESS_ERR);
+    meet_again(0);
+    assert_int_equal(ended, 0);
     lose(IBV_WC_REM_ACCESS_ERR);
     assert_int_equal(ended, 1);
     assert_int_equal(last_status, VBN_ERR_INVALID);
@@ -816,6 +836,7 @@ int main(void)
         T(puts_and_gets_in_their_place),
         T(no_put_before_what_has_arrived),
         T(a_message_held_meanwhile),
+        T(a_denied_put_is_tried_again),
         T(a_denied_put_ends_alone),
         T(a_put_that_always_fails),
         T(a_put_and_a_link_that_often_fails),
