@@ -99,17 +99,18 @@ static void rma_denied(struct vbn_rma *rma, int status)
 
 /* A process that dies denies, too, until its queue pairs have ended: who has denied it twice lives.
  */
-static bool is_denied(struct vbn_rma *rma)
+static bool denied_for_good(struct vbn_rma *rma)
 {
-    bool again = rma->denied || !vbn_recover_may_begin(rma->tx.ep, rma->tx.wr.conn);
+    bool for_good = rma->denied || !vbn_recover_may_begin(rma->tx.ep, rma->tx.wr.conn);
 
     rma->denied = true;
-    return again;
+    return for_good;
 }
 
-static bool is_refused(struct vbn_rma *rma, int status)
+/* Counts it: to be asked once a failure. */
+static bool has_no_hope(struct vbn_rma *rma, int status)
 {
-    return (status == VBN_ERR_INVALID && is_denied(rma)) ||
+    return (status == VBN_ERR_INVALID && denied_for_good(rma)) ||
            (status == VBN_ERR_DEVICE && always_fails(rma, rma->tx.wr.conn));
 }
 
@@ -119,7 +120,7 @@ VBN_COLD static void rma_failed(struct vbn_rma *rma, int status)
 
     if (ep->state >= VBN_EP_CLOSED)
         rma_end(rma, ep->status);
-    else if (is_refused(rma, status))
+    else if (has_no_hope(rma, status))
         rma_denied(rma, status);
     else
         keep(ep, rma);

@@ -444,7 +444,8 @@ typedef void (*vbn_done_fn)(void *arg, vbn_endpoint_t *ep, int status);
  * Writes LEN bytes at LOCAL (inside MEM) to REMOTE_ADDR of the peer, whose region has REMOTE_KEY;
  * or reads the other way. The local memory belongs to the operation until DONE is called, which
  * happens exactly once if 0 was returned and never otherwise. LEN from 1 to max_rma_len.
- * A refusal by the peer's memory protection ends the connection (RC has no milder way).
+ * A refusal by the peer's memory protection ends the connection (RC has no milder way); refused on
+ * the next one, too, the operation ends with VBN_ERR_INVALID. Without another one it does at once.
  * VBN_ERR_AGAIN: no slot now. VBN_ERR_INVALID: lengths or bounds. Otherwise as vbn_am_send().
  */
 int vbn_put(vbn_endpoint_t *ep, const void *local, const vbn_mem_t *mem, uint64_t remote_addr,

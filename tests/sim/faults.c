@@ -169,23 +169,23 @@ void sim_garble(const struct sim_node *from, uint8_t *bytes, uint64_t len)
 
 /* ---- ranks ---- */
 
-static void reclaim(void *obj, uint64_t number)
+static void reclaim(void *unused, uint64_t number)
 {
-    (void)obj;
-    for (struct sim_obj *at = sim.objects; at; at = at->next) {
-        if (at->magic != SIM_ALIVE || at->rank != (int)number)
+    (void)unused;
+    for (struct sim_obj *obj = sim.objects; obj; obj = obj->next) {
+        if (obj->magic != SIM_ALIVE || obj->rank != (int)number)
             continue;
-        if (at->kind == SIM_CM_ID)
-            sim_id_reclaim(SIM_OF(at, struct sim_id, obj));
-        else if (at->kind == SIM_QP)
-            sim_qp_reclaim(SIM_OF(at, struct sim_qp, obj));
-        else if (at->kind == SIM_SRQ)
-            sim_rq_drop(&SIM_OF(at, struct sim_srq, obj)->rq);
+        if (obj->kind == SIM_CM_ID)
+            sim_id_reclaim(SIM_OF(obj, struct sim_id, obj));
+        else if (obj->kind == SIM_QP)
+            sim_qp_reclaim(SIM_OF(obj, struct sim_qp, obj));
+        else if (obj->kind == SIM_SRQ)
+            sim_rq_drop(&SIM_OF(obj, struct sim_srq, obj)->rq);
     }
 }
 
 /* A kernel gives back what was made last first: regions of a program's own memory before the queue
- * pairs that peers use them by. */
+ * pairs that peers use them by. So the keys of the dead are stale at once (sim_key_check()). */
 void fabric_rank_kill(int number)
 {
     struct sim_rank *rank = &sim.ranks[number];
@@ -194,7 +194,7 @@ void fabric_rank_kill(int number)
     sim_fault(FABRIC_RANK_KILLED);
     sim_trace(SIM_T_KILL, (uint64_t)number, 0, 0);
     rank->dead = true;
-    sim_after(sim_below(DYING_NS), reclaim, rank, (uint64_t)number);
+    sim_after(sim_below(DYING_NS), reclaim, NULL, (uint64_t)number);
 }
 
 /* ---- a configuration from a seed ---- */

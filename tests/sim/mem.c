@@ -110,7 +110,7 @@ enum sim_key_fault sim_key_check(uint32_t key, bool is_remote, const struct ibv_
     struct sim_mr *mr = sim_mr_find(key, is_remote);
     if (!mr)
         return SIM_KEY_NONE;
-    if (mr->obj.magic != SIM_ALIVE)
+    if (mr->obj.magic != SIM_ALIVE || (is_remote && sim_rank_is_dead(mr->obj.rank)))
         return SIM_KEY_STALE;
     if (mr->mr.pd != pd)
         return SIM_KEY_PD;

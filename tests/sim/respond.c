@@ -83,8 +83,6 @@ static const char *remote_fault(const struct sim_qp *qp, const struct sim_wqe *w
 {
     if (wqe->length == 0)
         return NULL;
-    if (sim_rank_is_dead(qp->obj.rank))
-        return "its process has ended";
     enum sim_key_fault fault = sim_key_check(wqe->rkey, true, qp->qp.pd, wqe->remote_addr,
                                              wqe->length, remote_access(wqe));
     return fault == SIM_KEY_OK ? NULL : sim_key_fault_text(fault);
