@@ -138,6 +138,32 @@ static void receive_again(struct sim_qp *qp, struct sim_wqe *wqe)
     wqe->length = length;
 }
 
+static uint64_t room_of(const struct sim_rwqe *rwqe)
+{
+    uint64_t room = 0;
+
+    for (int i = 0; i < rwqe->num_sge; i++)
+        room += rwqe->sge[i].length;
+    return room;
+}
+
+/* What is wrong with the keys of a receive; the regions of the dead are gone before their queue
+ * pairs. */
+static enum sim_key_fault receive_fault(const struct sim_qp *qp, const struct sim_rwqe *rwqe)
+{
+    const struct ibv_pd *pd = qp->init.srq ? qp->init.srq->pd : qp->qp.pd;
+    enum sim_key_fault fault = sim_rank_is_dead(qp->obj.rank) ? SIM_KEY_STALE : SIM_KEY_OK;
+
+    for (int i = 0; i < rwqe->num_sge && fault == SIM_KEY_OK; i++) {
+        const struct ibv_sge *sge = &rwqe->sge[i];
+
+        if (sge->length)
+            fault =
+                sim_key_check(sge->lkey, false, pd, sge->addr, sge->length, IBV_ACCESS_LOCAL_WRITE);
+    }
+    return fault;
+}
+
 static enum sim_answer receive(struct sim_qp *qp, const struct sim_qp *requester,
                                struct sim_wqe *wqe, enum ibv_wc_status *status)
 {
@@ -146,15 +172,9 @@ static enum sim_answer receive(struct sim_qp *qp, const struct sim_qp *requester
         sim_push_recv(qp, rwqe, wqe, IBV_WC_SUCCESS);
         return SIM_ANSWER_ACK;
     }
-    uint64_t room = 0;
-    enum sim_key_fault fault = SIM_KEY_OK;
-    for (int i = 0; i < rwqe->num_sge; i++) {
-        const struct ibv_sge *sge = &rwqe->sge[i];
-        room += sge->length;
-        if (sge->length && fault == SIM_KEY_OK)
-            fault = sim_key_check(sge->lkey, false, qp->init.srq ? qp->init.srq->pd : qp->qp.pd,
-                                  sge->addr, sge->length, IBV_ACCESS_LOCAL_WRITE);
-    }
+    uint64_t room = room_of(rwqe);
+    enum sim_key_fault fault = receive_fault(qp, rwqe);
+
     if (wqe->length > room) {
         sim_violation("QP %u: a message of %u bytes meets a receive of %llu", qp->qp.qp_num,
                       wqe->length, (unsigned long long)room);
@@ -162,8 +182,9 @@ static enum sim_answer receive(struct sim_qp *qp, const struct sim_qp *requester
         return refuse(qp, wqe, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR, status);
     }
     if (fault != SIM_KEY_OK) {
-        sim_violation("QP %u: the key of a receive buffer is bad: %s", qp->qp.qp_num,
-                      sim_key_fault_text(fault));
+        if (!sim_rank_is_dead(qp->obj.rank))
+            sim_violation("QP %u: the key of a receive buffer is bad: %s", qp->qp.qp_num,
+                          sim_key_fault_text(fault));
         sim_push_recv(qp, rwqe, wqe, IBV_WC_LOC_PROT_ERR);
         return refuse(qp, wqe, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR, status);
     }

@@ -345,6 +345,47 @@ static void killed_rank_hangs_up_and_leaks_nothing(void **state)
     assert_int_equal(fabric_destroy(), 0);
 }
 
+/* What becomes of a send (else a put) to a rank that has just been killed. */
+static enum ibv_wc_status status_from_the_dead(uint64_t seed, bool sends)
+{
+    struct ibv_wc wc;
+
+    pair_open(seed, NULL, true);
+    assert_int_equal(rig_recv(&ba, 0, 64), 0);
+    fabric_rank_kill(b.rank);
+    if (sends)
+        assert_int_equal(rig_send(&ab, 0, 8, 0), 0);
+    else
+        assert_int_equal(rig_write(&ab, 0, &ba, 0, 8), 0);
+    assert_true(rig_poll(&a, &wc));
+    rig_expect(&a, RDMA_CM_EVENT_DISCONNECTED);
+    asyncs_drop(&a);
+    rig_destroy(&ab);
+    rig_destroy(&ba);
+    rig_close(&b);
+    rig_close(&a);
+    assert_int_equal(fabric_destroy(), 0);
+    return wc.status;
+}
+
+/* The memory of a process goes before its queue pairs do. */
+static void killed_rank_denies_until_it_is_gone(void **state)
+{
+    (void)state;
+    int denied[2] = {0}, silent[2] = {0};
+    for (uint64_t seed = 1; seed <= 40; seed++)
+        for (int sends = 0; sends < 2; sends++) {
+            enum ibv_wc_status status = status_from_the_dead(seed, sends);
+
+            denied[sends] += status == (sends ? IBV_WC_REM_OP_ERR : IBV_WC_REM_ACCESS_ERR);
+            silent[sends] += status == IBV_WC_RETRY_EXC_ERR;
+        }
+    for (int sends = 0; sends < 2; sends++) {
+        assert_true(denied[sends] > 0);
+        assert_int_equal(denied[sends] + silent[sends], 40);
+    }
+}
+
 /* On iWARP the stream ends with its process, whether or not that process knew it was connected. */
 static void killed_rank_ends_its_streams(void **state)
 {
@@ -656,6 +697,7 @@ int main(void)
         cmocka_unit_test(device_removed),
         cmocka_unit_test(powered_off_node_is_silent),
         cmocka_unit_test(killed_rank_hangs_up_and_leaks_nothing),
+        cmocka_unit_test(killed_rank_denies_until_it_is_gone),
         cmocka_unit_test(killed_rank_ends_its_streams),
         cmocka_unit_test(lost_cm_messages_cost_time),
         cmocka_unit_test(cm_gives_up_after_its_retries),
