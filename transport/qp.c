@@ -78,11 +78,8 @@ static int status_of(enum ibv_wc_status status)
     }
 }
 
-/* A message that could not be written into the peer's ring goes another way next time. */
 VBN_COLD static void conn_failed(struct vbn_conn *conn, const struct ibv_wc *wc)
 {
-    if (wc->status == IBV_WC_REM_ACCESS_ERR)
-        vbn_ring_denied(conn);
     vbn_conn_fail(conn, VBN_EV_QP_ERROR, "%s (vendor error 0x%x)", ibv_wc_status_str(wc->status),
                   wc->vendor_err);
 }
@@ -124,11 +121,13 @@ void vbn_wr_init(struct vbn_wr *wr, void (*retired)(struct vbn_wr *, int))
     wr->retired = retired;
 }
 
-/* An unsignaled request that nobody waits for has completed after all: it failed. */
+/* An unsignaled request that nobody waits for, a message, has completed after all: it failed. */
 static void orphan_done(struct vbn_comp *comp, const struct ibv_wc *wc)
 {
     struct vbn_conn *conn = vbn_container_of(comp, struct vbn_conn, q.orphan);
 
+    if (wc->status == IBV_WC_REM_ACCESS_ERR)
+        vbn_ring_denied(conn);
     if (wc->status != IBV_WC_SUCCESS && !conn->q.failed)
         conn_failed(conn, wc);
 }

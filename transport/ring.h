@@ -85,7 +85,8 @@ struct vbn_wire_ring vbn_ring_word(const struct vbn_conn *conn);
 /* The peer's word. False: it cannot be. */
 VBN_COLD bool vbn_ring_told(struct vbn_conn *conn, const struct vbn_wire_ring *word);
 
-/* The peer's device has denied a request of CONN's. */
+/* The peer's device has denied a message of CONN's: only one that goes into a ring can be. It goes
+ * another way next time. */
 VBN_COLD void vbn_ring_denied(struct vbn_conn *conn);
 
 /* The context would sleep: its peers are to write no more. */

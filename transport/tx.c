@@ -31,7 +31,9 @@ static void msg_retired(struct vbn_wr *wr, int status)
 {
     struct vbn_msg *msg = vbn_container_of(wr, struct vbn_msg, tx.wr);
 
-    (void)status; /* a failure has reached the connection by its completion */
+    /* Of a failure the connection has heard already. */
+    if (vbn_unlikely(status == VBN_ERR_INVALID))
+        vbn_ring_denied(wr->conn);
     if (msg->lazy) {
         msg->lazy = false;
         msg->tx.ep->ctx->lazy--;

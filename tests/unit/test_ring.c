@@ -567,6 +567,32 @@ static void not_again_where_it_was_denied(void **state)
     assert_true(ep->ring_denied);
 }
 
+static void put_over(void *arg, vbn_endpoint_t *of, int status)
+{
+    (void)arg;
+    (void)of;
+    (void)status;
+}
+
+/* It was the caller's key that was wrong. */
+static void a_denied_put_ends_no_ring(void **state)
+{
+    static char bytes[64];
+    vbn_mem_t *mem;
+
+    (void)state;
+    start(recovering);
+    assert_int_equal(vbn_mem_register(ctx, bytes, sizeof(bytes), VBN_ACCESS_LOCAL_WRITE, &mem), 0);
+    lone_ring_word(conn, 1, THERE, 0x77);
+    lone_complete(conn);
+    assert_int_equal(vbn_put(ep, bytes, mem, 0x1000, 0x22, sizeof(bytes), put_over, NULL), VBN_OK);
+    fake_send_completes(conn->q.qp, lone_sent(conn) - 1, IBV_WC_REM_ACCESS_ERR);
+    lone_progress(ctx);
+    assert_null(ep->conn);
+    assert_false(ep->ring_denied);
+    vbn_mem_deregister(mem);
+}
+
 /* --- sleeping, and room --------------------------------------------------------------------------
  */
 
@@ -745,6 +771,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(asks_after_what_is_not_acknowledged, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_missing_ends_the_connection, setup, teardown),
         cmocka_unit_test_setup_teardown(not_again_where_it_was_denied, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_denied_put_ends_no_ring, setup, teardown),
         cmocka_unit_test_setup_teardown(who_sleeps_has_no_ring, setup, teardown),
         cmocka_unit_test_setup_teardown(looks_less_often, setup, teardown),
         cmocka_unit_test_setup_teardown(offer_on_its_way, setup, teardown),
