@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Polling takes all of a processor; waking up each few milliseconds up to a quarter of an emulated
+/* Polling takes all of a processor; waking up each few milliseconds up to a third of an emulated
  * one. */
 enum { TAG_LATE = 1, LATE_S = 2, POLLING_PERCENT = 50 };
 

@@ -44,6 +44,17 @@ static void pair_close(void)
     assert_int_equal(fabric_destroy(), 0);
 }
 
+/* Where one side is gone: without a goodbye. */
+static void pair_drop(void)
+{
+    asyncs_drop(&a);
+    rig_destroy(&ab);
+    rig_destroy(&ba);
+    rig_close(&a);
+    rig_close(&b);
+    assert_int_equal(fabric_destroy(), 0);
+}
+
 static uint64_t counted(size_t offset)
 {
     struct fabric_counters counters;
@@ -297,12 +308,7 @@ static void device_removed(void **state)
     fabric_enter(a.rank);
     assert_null(ibv_reg_mr(a.pd, a.memory, 64, 0));
     assert_int_equal(errno, EIO);
-    asyncs_drop(&a);
-    rig_destroy(&ab);
-    rig_destroy(&ba);
-    rig_close(&a);
-    rig_close(&b);
-    assert_int_equal(fabric_destroy(), 0);
+    pair_drop();
 }
 
 static void powered_off_node_is_silent(void **state)
@@ -317,12 +323,7 @@ static void powered_off_node_is_silent(void **state)
     struct rdma_cm_event *event = rig_event(&a, RDMA_CM_EVENT_DISCONNECTED);
     assert_int_equal(event->status, -ETIMEDOUT);
     rdma_ack_cm_event(event);
-    asyncs_drop(&a);
-    rig_destroy(&ab);
-    rig_destroy(&ba);
-    rig_close(&a);
-    rig_close(&b);
-    assert_int_equal(fabric_destroy(), 0);
+    pair_drop();
 }
 
 static void killed_rank_hangs_up_and_leaks_nothing(void **state)
@@ -337,12 +338,7 @@ static void killed_rank_hangs_up_and_leaks_nothing(void **state)
     fabric_enter(b.rank);
     struct ibv_recv_wr wr = {.wr_id = 1}, *bad;
     assert_int_equal(ibv_post_srq_recv(b.srq, &wr, &bad), EIO);
-    asyncs_drop(&a);
-    rig_destroy(&ab);
-    rig_destroy(&ba);
-    rig_close(&b);
-    rig_close(&a);
-    assert_int_equal(fabric_destroy(), 0);
+    pair_drop();
 }
 
 /* What becomes of a send (else a put) to a rank that has just been killed. */
@@ -359,12 +355,7 @@ static enum ibv_wc_status status_from_the_dead(uint64_t seed, bool sends)
         assert_int_equal(rig_write(&ab, 0, &ba, 0, 8), 0);
     assert_true(rig_poll(&a, &wc));
     rig_expect(&a, RDMA_CM_EVENT_DISCONNECTED);
-    asyncs_drop(&a);
-    rig_destroy(&ab);
-    rig_destroy(&ba);
-    rig_close(&b);
-    rig_close(&a);
-    assert_int_equal(fabric_destroy(), 0);
+    pair_drop();
     return wc.status;
 }
 
