@@ -61,6 +61,7 @@ typedef struct btl_verbena_idle {
     uint64_t spin_ns;      /* how long it polls before; each rank of a processor has its turn */
     opal_mutex_t lock;     /* guards what follows */
     uint32_t calls;        /* of progress in a row that found nothing, as far as they matter */
+    bool has_slept;        /* in the last call */
     uint64_t since_ns;     /* since when there is nothing but waiting; 0: unknown */
     uint64_t cpu_ns;       /* processor time of the thread at its last call */
     size_t slice_ms;       /* the next sleep */
