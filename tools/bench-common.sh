@@ -44,6 +44,20 @@ median_of() {
     sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
 }
 
+# perf_tests TESTS: moves what `options` say of --test to the array `tests`, a word each; TESTS, with commas
+# between, if they say nothing.
+perf_tests() {
+    local list=$1 i
+    for ((i = 0; i + 1 < ${#options[@]}; i++)); do
+        [[ ${options[i]} == --test ]] || continue
+        list=${options[i + 1]}
+        options=("${options[@]:0:i}" "${options[@]:i + 2}")
+        break
+    done
+    [[ $list != all ]] || list=latency,bandwidth,rate,put,get,incast,overlap,idle
+    IFS=, read -ra tests <<<"$list"
+}
+
 # Of lines of several of verbena-perf's CSVs on standard input: a CSV like theirs of the medians, in
 # the order in which they came first.
 perf_medians() {
