@@ -28,7 +28,7 @@ static const struct vbn_param params[] = {
     STRING(device, "RDMA device to use, as name or name:port; empty for the first usable one"),
     STRING(address, "local IP address to bind; empty for the device's own"),
     UINT(eager_limit, 8256, 1024, 262144, "bytes", "largest active message; the same on all ranks"),
-    UINT(window, 64, VBN_WINDOW_MIN, VBN_WINDOW_MAX, "messages", "messages that a peer may have in flight to us, at most"),
+    UINT(window, 80, VBN_WINDOW_MIN, VBN_WINDOW_MAX, "messages", "messages that a peer may have in flight to us, at most"),
     UINT(srq_depth, 4096, 64, 1048576, "buffers", "receive buffers that all peers share, at most"),
     UINT(ring_peers, 16, 0, 4096, "peers", "peers at most that may write their short messages into memory of ours; 0: none"),
     UINT(ring_after, 64, 1, 1000000000, "messages", "short messages of a peer without a sleep of ours before it may"),
