@@ -8,6 +8,9 @@
 
 #define OFFERED 3 /* messages: an offer, the answer, and what was offered */
 
+/* Processors that are busy while a message's bytes are moved: its sender's, half its receiver's. */
+#define MOVED_BY 1.5
+
 static bool in_range(const struct vbn_rule *rule, const struct vbn_call *call, uint64_t bytes)
 {
     return bytes >= rule->bytes_from && bytes <= rule->bytes_to && call->size >= rule->ranks_from &&
@@ -33,6 +36,14 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
+/* How many messages' bytes are moved at a time. */
+static double moved_at_once(uint32_t processors, uint32_t size)
+{
+    uint32_t busy = vbn_at_once(processors, size);
+
+    return busy < size ? larger(busy / MOVED_BY, 1) : size;
+}
+
 struct vbn_coll_terms vbn_coll_terms_of(const struct vbn_coll_cost *cost, uint32_t size,
                                         uint32_t processors, uint64_t eager_bytes)
 {
@@ -44,7 +55,8 @@ struct vbn_coll_terms vbn_coll_terms_of(const struct vbn_coll_cost *cost, uint32
     return (struct vbn_coll_terms){
         .latencies = each * cost->depth * hop,
         .messages = each * larger(cost->rounds * share, cost->turn_messages / share),
-        .bytes = larger(larger(cost->path_bytes, cost->bytes), cost->all_bytes / size / share),
+        .bytes = larger(larger(cost->path_bytes, cost->bytes),
+                        cost->all_bytes / moved_at_once(processors, size)),
         .touched = (cost->reduced + cost->copied) / share};
 }
 

@@ -329,14 +329,16 @@ static void shared_processors_choose_otherwise(void **state)
     assert_string_equal(chosen_by_model(RANKS, DEFAULT_EAGER, 1 << 8), "recursive_doubling");
 }
 
-/* What a bcast of a few bytes from ROOT is done by. */
-static const char *chosen_from(struct fixture *f, uint32_t root)
+enum { FEW = 8, MANY = 1 << 20 };
+
+/* What a bcast of LEN bytes from ROOT is done by. */
+static const char *chosen_from(struct fixture *f, uint32_t root, size_t len)
 {
-    char buf[8];
+    static char buf[MANY];
     struct vbn_coll_args args = {.size = sizeof(args),
                                  .coll = VBN_COLL_BCAST,
                                  .recvbuf = buf,
-                                 .count = sizeof(buf),
+                                 .count = len,
                                  .dtype = VBN_BYTES,
                                  .root = root};
     const char *name;
@@ -358,18 +360,35 @@ static void a_root_that_stays_chooses_otherwise(void **state)
 
     (void)state;
     open_on(&f, 2, DEFAULT_EAGER, false);
-    stays = chosen_from(&f, 0);
+    stays = chosen_from(&f, 0, FEW);
     assert_string_not_equal(stays, "linear");
-    assert_string_equal(chosen_from(&f, 0), stays);
+    assert_string_equal(chosen_from(&f, 0, FEW), stays);
     for (uint32_t root = 1; root < RANKS; root++)
-        assert_string_equal(chosen_from(&f, root), "linear");
-    assert_string_equal(chosen_from(&f, RANKS), "refused");
+        assert_string_equal(chosen_from(&f, root, FEW), "linear");
+    assert_string_equal(chosen_from(&f, RANKS, FEW), "refused");
     chosen(&f, 1); /* has no root */
-    assert_string_equal(chosen_from(&f, RANKS - 1), stays);
-    assert_string_equal(chosen_from(&f, 0), "linear");
+    assert_string_equal(chosen_from(&f, RANKS - 1, FEW), stays);
+    assert_string_equal(chosen_from(&f, 0, FEW), "linear");
     close_all(&f);
     open_on(&f, RANKS, DEFAULT_EAGER, false);
-    assert_string_equal(chosen_from(&f, 0), chosen_from(&f, 1));
+    assert_string_equal(chosen_from(&f, 0, FEW), chosen_from(&f, 1, FEW));
+    close_all(&f);
+}
+
+/* Two processors move less than twice what one does: segments gain less than their turns cost. */
+static void long_messages_stay_whole_on_shared_processors(void **state)
+{
+    struct loop_options loop = {.eager_limit = SIZE_MAX};
+    struct vbn_team_options opts;
+    struct fixture f;
+
+    (void)state;
+    open_loop(&f, &loop);
+    opts = options(&f);
+    opts.processors = 2;
+    open_teams(&f, 4, 1, &opts);
+    for (uint32_t root = 1; root < 4; root++)
+        assert_string_equal(chosen_from(&f, root, MANY), "knomial");
     close_all(&f);
 }
 
@@ -380,8 +399,8 @@ static void checked_roots_choose_alike(void **state)
 
     (void)state;
     open_on(&f, 2, DEFAULT_EAGER, true);
-    assert_string_equal(chosen_from(&f, 0), chosen_from(&f, 1));
-    assert_string_equal(chosen_from(&f, 1), chosen_from(&f, 0));
+    assert_string_equal(chosen_from(&f, 0, FEW), chosen_from(&f, 1, FEW));
+    assert_string_equal(chosen_from(&f, 1, FEW), chosen_from(&f, 0, FEW));
     close_all(&f);
 }
 
@@ -410,8 +429,9 @@ static void terms_count_offers_and_turns(void **state)
     assert_true(terms.latencies == 2 && terms.messages == 4 && terms.bytes == 250 &&
                 terms.touched == 80);
     terms = vbn_coll_terms_of(&cost, 4, 2, 99); /* half a processor each */
-    assert_true(terms.latencies == 3 && terms.messages == 24 && terms.bytes == 500 &&
+    assert_true(terms.latencies == 3 && terms.messages == 24 && terms.bytes == 750 &&
                 terms.touched == 160);
+    assert_true(vbn_coll_terms_of(&cost, 4, 1, 99).bytes == 1000); /* one message's at a time */
     cost.root_stays = true;
     assert_true(vbn_coll_terms_of(&cost, 4, 2, 99).latencies == 9);
     cost.rounds = 18; /* others send their own meanwhile */
@@ -1268,6 +1288,7 @@ int main(void)
         cmocka_unit_test(the_first_rule_that_fits_is_taken),
         cmocka_unit_test(shared_processors_choose_otherwise),
         cmocka_unit_test(a_root_that_stays_chooses_otherwise),
+        cmocka_unit_test(long_messages_stay_whole_on_shared_processors),
         cmocka_unit_test(checked_roots_choose_alike),
         cmocka_unit_test(offers_choose_otherwise),
         cmocka_unit_test(terms_count_offers_and_turns),
