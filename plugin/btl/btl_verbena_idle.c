@@ -80,23 +80,24 @@ static int rest(btl_verbena_module_t *module, btl_verbena_idle_t *idle)
 {
     size_t most_ms = atomic_load(&idle->most_ms);
     uint64_t now = clock_ns(CLOCK_MONOTONIC), cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    bool has_slept = idle->has_slept;
-    int done = 0;
+    bool worked = cpu - idle->cpu_ns > WORK_NS;
+    int done;
 
-    idle->has_slept = false;
-    if (!idle->since_ns || (!has_slept && cpu - idle->cpu_ns > WORK_NS)) {
+    idle->cpu_ns = cpu;
+    if (idle->has_slept) {
+        idle->has_slept = false;
+        return 0;
+    }
+    if (!idle->since_ns || worked) {
         idle->since_ns = now;
         idle->slice_ms = SLICE_MS_FIRST;
     }
-    if (most_ms && !has_slept && now - idle->since_ns >= idle->spin_ns) {
-        idle->has_slept = true;
-        done = vbn_wait(module->context, (int)idle->slice_ms);
-        idle->slice_ms *= 2;
-        if (idle->slice_ms > most_ms)
-            idle->slice_ms = most_ms;
-        cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    }
-    idle->cpu_ns = cpu;
+    if (!most_ms || now - idle->since_ns < idle->spin_ns)
+        return 0;
+    done = vbn_wait(module->context, (int)idle->slice_ms);
+    idle->has_slept = true;
+    idle->slice_ms = idle->slice_ms * 2 < most_ms ? idle->slice_ms * 2 : most_ms;
+    idle->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     return done;
 }
 

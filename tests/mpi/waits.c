@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ranks that wait for one that is late, in a receive and in a barrier. Rank 0 is late, and sleeps
- * meanwhile. The processor time that the waiting took is told. VERBENA_TEST_WAITS says what it must
- * have been: `asleep` or `polling`.
+ * meanwhile. The processor time that the waiting took is told, and how often it slept.
+ * VERBENA_TEST_WAITS says what it must have been: `polling`, `asleep`, or `deeply` asleep, in long
+ * sleeps.
  */
 #include "common.h"
 #include "programs.h"
@@ -10,16 +11,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
-enum { TAG_LATE = 1, LATE_S = 2, ASLEEP_MOST_PERCENT = 25, POLLING_LEAST_PERCENT = 50 };
+enum { TAG_LATE = 1, LATE_S = 2 };
+enum { ASLEEP_MOST_PERCENT = 25, POLLING_LEAST_PERCENT = 50, DEEPLY_MOST_SLEEPS_S = 100 };
 
-static double processor_s(void)
+/* Since some time, then in a wait: seconds, the processor's of them, and how often it was left. */
+enum { ELAPSED_S, PROCESSOR_S, SLEEPS, MEASURES };
+
+static void measure(double *m)
 {
     struct timespec used;
+    struct rusage thread;
 
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
+    getrusage(RUSAGE_THREAD, &thread);
+    m[ELAPSED_S] = MPI_Wtime();
+    m[PROCESSOR_S] = (double)used.tv_sec + (double)used.tv_nsec / 1e9;
+    m[SLEEPS] = (double)thread.ru_nvcsw;
 }
 
 static int late_s(void)
@@ -29,13 +39,16 @@ static int late_s(void)
     return text ? atoi(text) : LATE_S;
 }
 
-static bool as_it_must(double percent)
+static bool as_it_must(double percent, double sleeps_s)
 {
     const char *text = getenv("VERBENA_TEST_WAITS");
 
-    if (text && strcmp(text, "asleep") == 0)
-        return percent < ASLEEP_MOST_PERCENT;
-    return !text || strcmp(text, "polling") != 0 || percent > POLLING_LEAST_PERCENT;
+    if (!text)
+        return true;
+    if (strcmp(text, "polling") == 0)
+        return percent > POLLING_LEAST_PERCENT;
+    return percent < ASLEEP_MOST_PERCENT &&
+           (strcmp(text, "deeply") != 0 || sleeps_s < DEEPLY_MOST_SLEEPS_S);
 }
 
 static void wait_in_recv(const struct job *job, int from)
@@ -69,26 +82,32 @@ static void be_late(const struct job *job, bool in_barrier)
 
 static void wait_once(const struct job *job, bool in_barrier, const char *where)
 {
-    double share, most, start_s, used_s;
+    double begin[MEASURES], end[MEASURES], mine[2] = {0}, most[2];
 
     MPI_Barrier(MPI_COMM_WORLD);
-    start_s = MPI_Wtime();
-    used_s = processor_s();
+    measure(begin);
     if (job->rank == 0)
         be_late(job, in_barrier);
     else if (!in_barrier)
         wait_in_recv(job, 0);
     if (in_barrier)
         MPI_Barrier(MPI_COMM_WORLD);
-    share = 100 * (processor_s() - used_s) / (MPI_Wtime() - start_s);
-    if (job->rank == 0)
-        share = 0;
-    MPI_Reduce(&share, &most, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-    if (job->rank == 0) {
-        printf("waiting in %s took %.1f %% of a processor\n", where, most);
-        fflush(stdout);
-        expect(as_it_must(most), "waiting in %s took %.1f %% of a processor", where, most);
+    measure(end);
+    if (job->rank != 0) {
+        double elapsed_s = end[ELAPSED_S] - begin[ELAPSED_S];
+
+        mine[0] = 100 * (end[PROCESSOR_S] - begin[PROCESSOR_S]) / elapsed_s;
+        mine[1] = (end[SLEEPS] - begin[SLEEPS]) / elapsed_s;
     }
+    MPI_Reduce(mine, most, 2, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    if (job->rank != 0)
+        return;
+    printf("waiting in %s took %.1f %% of a processor, %.0f sleeps a second\n", where, most[0],
+           most[1]);
+    fflush(stdout);
+    expect(as_it_must(most[0], most[1]),
+           "waiting in %s took %.1f %% of a processor, %.0f sleeps a second", where, most[0],
+           most[1]);
 }
 
 void run_waits(const struct job *job)
