@@ -38,8 +38,8 @@ static void build(struct vbn_sched *sched, const struct vbn_call *call)
 
         vbn_sched_recv(sched, vbn_ahead(call->rank, s, p), vbn_at_plus(blocks, off),
                        vbn_turned_off(call, s + more) - off, step, true);
-        vbn_sched_send(sched, vbn_behind(call->rank, s, p), blocks, vbn_turned_off(call, more),
-                       step);
+        vbn_sched_send_late(sched, vbn_behind(call->rank, s, p), blocks, vbn_turned_off(call, more),
+                            step);
         vbn_sched_end(sched);
     }
     put_in_order(sched, call, blocks);

@@ -34,7 +34,7 @@ static void build(struct vbn_sched *sched, const struct vbn_call *call)
 
     if (p > 1) {
         vbn_sched_recv(sched, rank ^ 1, vbn_gathered(call, rank ^ 1), len, 0, true);
-        vbn_sched_send(sched, rank ^ 1, vbn_own_block(call), len, 0);
+        vbn_sched_send_late(sched, rank ^ 1, vbn_own_block(call), len, 0);
     }
     vbn_place_own(sched, call);
     vbn_sched_end(sched);
@@ -43,7 +43,7 @@ static void build(struct vbn_sched *sched, const struct vbn_call *call)
 
         vbn_sched_recv(sched, peer, vbn_gathered(call, in), 2 * len, i,
                        vbn_is_early(2 * len) && p <= VBN_STEP_TAGS);
-        vbn_sched_send(sched, peer, vbn_gathered(call, out), 2 * len, i);
+        vbn_sched_send_late(sched, peer, vbn_gathered(call, out), 2 * len, i);
         vbn_sched_end(sched);
         out = in;
     }

@@ -37,8 +37,8 @@ static void exchange(struct vbn_sched *sched, const struct vbn_call *call, struc
 
     vbn_sched_recv(sched, peer, vbn_gathered(call, vbn_fold_first(fold, want)),
                    len * range_len(fold, want, mask), step, true);
-    vbn_sched_send(sched, peer, vbn_gathered(call, vbn_fold_first(fold, have)),
-                   len * range_len(fold, have, mask), step);
+    vbn_sched_send_late(sched, peer, vbn_gathered(call, vbn_fold_first(fold, have)),
+                        len * range_len(fold, have, mask), step);
     vbn_sched_end(sched);
 }
 
@@ -59,8 +59,8 @@ static void build(struct vbn_sched *sched, const struct vbn_call *call)
     for (uint32_t mask = 1; mask < fold.pow2; mask *= 2, step++)
         exchange(sched, call, fold, mask, step);
     if (paired)
-        vbn_sched_send(sched, call->rank + 1, vbn_gathered(call, 0), len * call->size,
-                       VBN_STEP_LAST);
+        vbn_sched_send_late(sched, call->rank + 1, vbn_gathered(call, 0), len * call->size,
+                            VBN_STEP_LAST);
     vbn_sched_end(sched);
 }
 

@@ -21,8 +21,8 @@ static void build(struct vbn_sched *sched, const struct vbn_call *call)
 
         vbn_sched_recv(sched, vbn_behind(rank, 1, p), vbn_gathered(call, in), len, i,
                        vbn_is_early(len) && p <= VBN_STEP_TAGS);
-        vbn_sched_send(sched, vbn_ahead(rank, 1, p), vbn_gathered(call, out),
-                       vbn_recv_len(call, out), i);
+        vbn_sched_send_late(sched, vbn_ahead(rank, 1, p), vbn_gathered(call, out),
+                            vbn_recv_len(call, out), i);
         vbn_sched_end(sched);
     }
 }

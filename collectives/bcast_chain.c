@@ -24,9 +24,9 @@ static void build(struct vbn_sched *sched, const struct vbn_call *call)
                            vbn_at(VBN_AT_RECV, vbn_block_off(call, n, i)),
                            vbn_block_len(call, n, i), i, true);
         if (me + 1 < p && i)
-            vbn_sched_send(sched, vbn_ahead(call->rank, 1, p),
-                           vbn_at(VBN_AT_RECV, vbn_block_off(call, n, i - 1)),
-                           vbn_block_len(call, n, i - 1), i - 1);
+            vbn_sched_send_late(sched, vbn_ahead(call->rank, 1, p),
+                                vbn_at(VBN_AT_RECV, vbn_block_off(call, n, i - 1)),
+                                vbn_block_len(call, n, i - 1), i - 1);
         vbn_sched_end(sched);
     }
 }

@@ -47,9 +47,9 @@ static void round_of(struct vbn_sched *sched, const struct vbn_call *call, struc
     }
     if (pass->out[k] >= 0) {
         block = (uint32_t)pass->out[k] < n ? (uint32_t)pass->out[k] : n - 1;
-        vbn_sched_send(sched, vbn_ahead(call->rank, skip, call->size),
-                       vbn_at(VBN_AT_RECV, vbn_block_off(call, n, block)),
-                       vbn_block_len(call, n, block), step);
+        vbn_sched_send_late(sched, vbn_ahead(call->rank, skip, call->size),
+                            vbn_at(VBN_AT_RECV, vbn_block_off(call, n, block)),
+                            vbn_block_len(call, n, block), step);
     }
     vbn_sched_end(sched);
     pass->in[k] += (int)pass->graph->q;

@@ -55,8 +55,9 @@ static void build(struct vbn_sched *sched, const struct vbn_call *call)
         vbn_sched_recv(sched, vbn_behind(call->rank, 1, p),
                        vbn_at(VBN_AT_RECV, parts_off(call, in)), parts_len(call, in, 1), i + 1,
                        false);
-        vbn_sched_send(sched, vbn_ahead(call->rank, 1, p),
-                       vbn_at(VBN_AT_RECV, parts_off(call, out)), parts_len(call, out, 1), i + 1);
+        vbn_sched_send_late(sched, vbn_ahead(call->rank, 1, p),
+                            vbn_at(VBN_AT_RECV, parts_off(call, out)), parts_len(call, out, 1),
+                            i + 1);
         vbn_sched_end(sched);
     }
 }

@@ -31,8 +31,8 @@ static struct vbn_at block_at(const struct vbn_call *call, uint32_t n, uint32_t 
 static void build_root(struct vbn_sched *sched, const struct vbn_call *call, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        vbn_sched_send(sched, rank_of(call, vbn_two_tree_root(call->size - 1, i % 2)),
-                       block_at(call, n, i), vbn_block_len(call, n, i), i);
+        vbn_sched_send_late(sched, rank_of(call, vbn_two_tree_root(call->size - 1, i % 2)),
+                            block_at(call, n, i), vbn_block_len(call, n, i), i);
         if (i % 2)
             vbn_sched_end(sched);
     }
@@ -44,8 +44,8 @@ static void pass_on(struct vbn_sched *sched, const struct vbn_call *call, uint32
 {
     for (int c = 0; c < 2; c++)
         if (child[c])
-            vbn_sched_send(sched, rank_of(call, child[c]), block_at(call, n, i),
-                           vbn_block_len(call, n, i), i);
+            vbn_sched_send_late(sched, rank_of(call, child[c]), block_at(call, n, i),
+                                vbn_block_len(call, n, i), i);
 }
 
 /*

@@ -3,10 +3,10 @@
  * Runs a request's schedule over the transport table.
  *
  * Operation. At the start every early receive is posted, then the first round begins. A round posts
- * its receives, then its sends; when all its messages are over it takes its local steps, and the
- * next begins. An operation's `done` only marks it; everything else happens in the caller's start,
- * test and wait. Where the transport has no room now (VBN_ERR_AGAIN) the round goes on from there
- * the next time.
+ * its receives, then its sends; when all its messages but late sends are over it takes its local
+ * steps, and the next begins. After the last the late sends are waited for. An operation's `done`
+ * only marks it; everything else happens in the caller's start, test and wait. Where the transport
+ * has no room now (VBN_ERR_AGAIN) the round goes on from there the next time.
  *
  * Buffer ownership. From posting until it is over an operation, and the memory it names, are the
  * transport's: a request is over only when the transport has none of its operations any more.
@@ -133,7 +133,7 @@ static void __attribute__((cold, noinline)) begin_ending(vbn_coll_req_t *req)
         struct vbn_flight *flight;
 
         in_round = step == req->round || (in_round && step->kind != VBN_STEP_END);
-        if (step->kind != VBN_STEP_RECV || !(step->early || in_round))
+        if (step->kind != VBN_STEP_RECV || !(step->when == VBN_EARLY || in_round))
             continue;
         flight = flight_of(req, step);
         if (flight->posted && !is_over(flight))
@@ -160,7 +160,7 @@ static bool post_round(vbn_coll_req_t *req, enum vbn_step_kind kind)
     for (const struct vbn_step *step = req->at; step->kind != VBN_STEP_END; step++) {
         int status;
 
-        if (step->kind != kind || (step->early && flight_of(req, step)->posted))
+        if (step->kind != kind || (step->when == VBN_EARLY && flight_of(req, step)->posted))
             continue;
         status = post(req, step);
         if (status == VBN_ERR_AGAIN) {
@@ -176,28 +176,44 @@ static bool post_round(vbn_coll_req_t *req, enum vbn_step_kind kind)
     return true;
 }
 
-/* False: a message of the round is not over yet, or the request is ending. */
+/* False: STEP's message, which becomes the next to look at, is not over, or the request is ending.
+ */
+static inline bool take_message(vbn_coll_req_t *req, const struct vbn_step *step)
+{
+    struct vbn_flight *flight = flight_of(req, step);
+
+    if (!is_over(flight)) {
+        req->at = step;
+        return false;
+    }
+    flight->posted = step->when == VBN_EARLY; /* not again */
+    if (take_result(req, step, flight))
+        return true;
+    begin_ending(req);
+    return false;
+}
+
+/* False: a message that the round waits for is not over yet, or the request is ending. */
 static inline bool wait_round(vbn_coll_req_t *req)
 {
     const struct vbn_step *step = req->at;
 
-    for (; step->kind != VBN_STEP_END; step++) {
-        struct vbn_flight *flight;
-
-        if (!is_message(step))
-            continue;
-        flight = flight_of(req, step);
-        if (!is_over(flight)) {
-            req->at = step;
+    for (; step->kind != VBN_STEP_END; step++)
+        if (is_message(step) && step->when != VBN_LATE && !take_message(req, step))
             return false;
-        }
-        flight->posted = step->early; /* not again */
-        if (!take_result(req, step, flight)) {
-            begin_ending(req);
-            return false;
-        }
-    }
     req->at = step;
+    return true;
+}
+
+/* After the last round. False: a late send is not over yet, or the request is ending. */
+static bool __attribute__((noinline)) wait_late(vbn_coll_req_t *req)
+{
+    if (req->phase != VBN_PHASE_LATE)
+        req->at = req->sched.steps;
+    req->phase = VBN_PHASE_LATE;
+    for (const struct vbn_step *step = req->at; step != req->steps_end; step++)
+        if (step->when == VBN_LATE && !take_message(req, step))
+            return false;
     return true;
 }
 
@@ -258,7 +274,7 @@ static void post_early(vbn_coll_req_t *req)
         const struct vbn_step *step = req->early_at;
         int status;
 
-        if (step->kind != VBN_STEP_RECV || !step->early)
+        if (step->when != VBN_EARLY)
             continue;
         status = flight_of(req, step)->posted ? VBN_OK : post(req, step);
         if (status == VBN_ERR_AGAIN)
@@ -295,28 +311,25 @@ static inline bool advance_round(vbn_coll_req_t *req)
 
 static bool __attribute__((noinline)) advance(vbn_coll_req_t *req)
 {
-    bool runs = req->phase != VBN_PHASE_REST && req->phase != VBN_PHASE_ENDING;
+    bool runs = req->phase > VBN_PHASE_ENDING;
 
     if (req->early_left && runs) {
         post_early(req);
         runs = req->phase != VBN_PHASE_ENDING;
     }
-    while (runs) {
-        if (req->round == req->steps_end) {
-            end(req);
-            return true;
-        }
+    while (runs && req->round != req->steps_end)
         runs = advance_round(req);
-    }
+    if (runs && (!req->sched.messages[VBN_LATE] || wait_late(req)))
+        end(req);
     if (req->phase == VBN_PHASE_ENDING && all_over(req))
         end(req);
     return req->phase == VBN_PHASE_REST;
 }
 
-/* Whether the round's messages still wait for the one that they waited for last. */
+/* Whether the message that was waited for last is still under way. */
 static inline bool still_waits(const vbn_coll_req_t *req)
 {
-    return req->phase == VBN_PHASE_WAIT && !req->early_left && is_message(req->at) &&
+    return req->phase >= VBN_PHASE_WAIT && !req->early_left && is_message(req->at) &&
            !is_over(flight_of(req, req->at));
 }
 
@@ -340,15 +353,24 @@ void vbn_engine_start(vbn_coll_req_t *req)
     if (req->team->opts.check)
         vbn_check_fill(req, memory_at(req, vbn_at(VBN_AT_TMP, 0)));
     req->tag = (uint64_t)req->team->id << 28 | (uint64_t)req->seq << 12;
-    req->early_left = req->sched.early;
+    req->early_left = req->sched.messages[VBN_EARLY];
     vbn_engine_advance(req);
+}
+
+/* Their operations are the last. */
+static bool late_under_way(const vbn_coll_req_t *req)
+{
+    for (size_t i = req->flight_count - req->sched.messages[VBN_LATE]; i < req->flight_count; i++)
+        if (req->flights[i].posted && !is_over(&req->flights[i]))
+            return true;
+    return false;
 }
 
 size_t vbn_engine_awaited(const vbn_coll_req_t *req)
 {
     size_t longest = 0;
 
-    if (req->phase != VBN_PHASE_WAIT)
+    if (req->phase != VBN_PHASE_WAIT || late_under_way(req))
         return 0;
     for (const struct vbn_step *step = req->at; step->kind != VBN_STEP_END; step++) {
         if (!is_message(step) || is_over(flight_of(req, step)))
@@ -360,17 +382,25 @@ size_t vbn_engine_awaited(const vbn_coll_req_t *req)
     return longest;
 }
 
-/* The ranks that the round waits for, as far as TEXT holds them. */
+/* Whether REQ waits for STEP now. */
+static bool awaits(const vbn_coll_req_t *req, const struct vbn_step *step)
+{
+    return is_message(step) && (step->when == VBN_LATE) == (req->phase == VBN_PHASE_LATE) &&
+           !is_over(flight_of(req, step));
+}
+
+/* The ranks that are waited for in the round, or after the last, as far as TEXT holds them. */
 static void name_awaited(const vbn_coll_req_t *req, char *text, size_t len)
 {
+    const struct vbn_step *first = req->phase == VBN_PHASE_LATE ? req->sched.steps : req->round;
     size_t used = 0;
     int n;
 
     text[0] = '\0';
-    for (const struct vbn_step *step = req->round; step != req->steps_end; step++) {
-        if (step->kind == VBN_STEP_END)
+    for (const struct vbn_step *step = first; step != req->steps_end; step++) {
+        if (step->kind == VBN_STEP_END && req->phase != VBN_PHASE_LATE)
             return;
-        if (!is_message(step) || is_over(flight_of(req, step)))
+        if (!awaits(req, step))
             continue;
         n = snprintf(text + used, len - used, "%s%s %u", used ? ", " : "",
                      step->kind == VBN_STEP_RECV ? "a message from rank"

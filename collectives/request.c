@@ -179,7 +179,8 @@ static vbn_coll_req_t *get_other(vbn_team_t *team)
 static int take_memory(vbn_coll_req_t *req)
 {
     const struct vbn_sched *sched = &req->sched;
-    size_t flights = (size_t)sched->early + sched->max_round_messages;
+    size_t flights =
+        (size_t)sched->max_round_messages + sched->messages[VBN_EARLY] + sched->messages[VBN_LATE];
 
     if (sched->failed)
         return VBN_ERR_NO_MEMORY;

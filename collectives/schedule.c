@@ -2,13 +2,15 @@
 #include "schedule.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void vbn_sched_reset(struct vbn_sched *sched, size_t max_message)
 {
     sched->count = sched->round_at = 0;
     sched->tmp_len = sched->longest = 0;
     sched->max_message = max_message;
-    sched->early = sched->round_messages = sched->max_round_messages = 0;
+    memset(sched->messages, 0, sizeof(sched->messages));
+    sched->max_round_messages = 0;
     sched->failed = false;
 }
 
@@ -53,21 +55,25 @@ void vbn_sched_add(struct vbn_sched *sched, const struct vbn_step *step)
 }
 
 /*
- * Early receives have operations of their own; the rest of a round's messages take those that the
- * round before has left. In the end the early ones come after the others.
+ * Early receives and late sends have operations of their own; the rest of a round's messages take
+ * those that the round before has left. In the end these come first, then the early ones.
  */
 void vbn_sched_seal(struct vbn_sched *sched)
 {
+    uint32_t first[VBN_WHENS] = {
+        [VBN_EARLY] = sched->max_round_messages,
+        [VBN_LATE] = sched->max_round_messages + sched->messages[VBN_EARLY],
+    };
+
     for (size_t i = 0; i < sched->count; i++)
-        if (sched->steps[i].early)
-            sched->steps[i].slot += sched->max_round_messages;
+        sched->steps[i].slot += first[sched->steps[i].when];
 }
 
 static void add_message(struct vbn_sched *sched, const struct vbn_step *message)
 {
     struct vbn_step step = *message;
 
-    step.slot = step.early ? sched->early++ : sched->round_messages++;
+    step.slot = sched->messages[step.when]++;
     if (step.len > sched->longest)
         sched->longest = step.len;
     vbn_sched_add(sched, &step);
@@ -77,7 +83,7 @@ void vbn_sched_recv(struct vbn_sched *sched, uint32_t peer, struct vbn_at to, si
                     size_t step, bool early)
 {
     struct vbn_step s = {.kind = VBN_STEP_RECV,
-                         .early = early,
+                         .when = early ? VBN_EARLY : VBN_IN_ROUND,
                          .tag = (uint16_t)(step % VBN_STEP_TAGS),
                          .peer = peer,
                          .to = to};
@@ -90,11 +96,14 @@ void vbn_sched_recv(struct vbn_sched *sched, uint32_t peer, struct vbn_at to, si
     }
 }
 
-void vbn_sched_send(struct vbn_sched *sched, uint32_t peer, struct vbn_at from, size_t len,
-                    size_t step)
+static void add_send(struct vbn_sched *sched, uint32_t peer, struct vbn_at from, size_t len,
+                     size_t step, enum vbn_step_when when)
 {
-    struct vbn_step s = {
-        .kind = VBN_STEP_SEND, .tag = (uint16_t)(step % VBN_STEP_TAGS), .peer = peer, .from = from};
+    struct vbn_step s = {.kind = VBN_STEP_SEND,
+                         .when = (uint8_t)when,
+                         .tag = (uint16_t)(step % VBN_STEP_TAGS),
+                         .peer = peer,
+                         .from = from};
 
     while (len) {
         s.len = len < sched->max_message ? len : sched->max_message;
@@ -102,6 +111,18 @@ void vbn_sched_send(struct vbn_sched *sched, uint32_t peer, struct vbn_at from, 
         s.from.off += s.len;
         len -= s.len;
     }
+}
+
+void vbn_sched_send(struct vbn_sched *sched, uint32_t peer, struct vbn_at from, size_t len,
+                    size_t step)
+{
+    add_send(sched, peer, from, len, step, VBN_IN_ROUND);
+}
+
+void vbn_sched_send_late(struct vbn_sched *sched, uint32_t peer, struct vbn_at from, size_t len,
+                         size_t step)
+{
+    add_send(sched, peer, from, len, step, VBN_LATE);
 }
 
 void vbn_sched_signal(struct vbn_sched *sched, uint32_t peer, size_t step)
@@ -116,7 +137,7 @@ void vbn_sched_signal(struct vbn_sched *sched, uint32_t peer, size_t step)
 void vbn_sched_await(struct vbn_sched *sched, uint32_t peer, size_t step)
 {
     struct vbn_step s = {.kind = VBN_STEP_RECV,
-                         .early = true,
+                         .when = VBN_EARLY,
                          .tag = (uint16_t)(step % VBN_STEP_TAGS),
                          .peer = peer};
 
@@ -156,7 +177,7 @@ void vbn_sched_reduce(struct vbn_sched *sched, struct vbn_at to, struct vbn_at f
 static uint8_t part_of_round(const struct vbn_step *step)
 {
     if (step->kind == VBN_STEP_RECV)
-        return step->early ? 0 : VBN_ROUND_RECVS;
+        return step->when == VBN_EARLY ? 0 : VBN_ROUND_RECVS;
     return step->kind == VBN_STEP_SEND ? VBN_ROUND_SENDS : VBN_ROUND_LOCAL;
 }
 
@@ -170,7 +191,7 @@ void vbn_sched_end(struct vbn_sched *sched)
         sched->steps[sched->round_at].round_has |= part_of_round(&sched->steps[i]);
     vbn_sched_add(sched, &s);
     sched->round_at = sched->count;
-    if (sched->round_messages > sched->max_round_messages)
-        sched->max_round_messages = sched->round_messages;
-    sched->round_messages = 0;
+    if (sched->messages[VBN_IN_ROUND] > sched->max_round_messages)
+        sched->max_round_messages = sched->messages[VBN_IN_ROUND];
+    sched->messages[VBN_IN_ROUND] = 0;
 }

@@ -10,7 +10,8 @@
  *
  * Every message has a tag of its step, which both sides compute; messages between two ranks with
  * one tag go in their order. A receive is EARLY when no earlier round touches its memory: the
- * engine posts it at the start.
+ * engine posts it at the start. A send is LATE when nothing after it writes to its memory: the
+ * rounds go on without it, only the end waits for it.
  */
 #ifndef VBN_SCHEDULE_H
 #define VBN_SCHEDULE_H
@@ -36,13 +37,16 @@ enum vbn_step_kind {
     VBN_STEP_END,     /* of the round */
 };
 
+/* Which round a message belongs to. */
+enum vbn_step_when { VBN_IN_ROUND, VBN_EARLY /* receives */, VBN_LATE /* sends */, VBN_WHENS };
+
 /* What a round has: its first step says. */
 enum { VBN_ROUND_RECVS = 1 /* that are not early */, VBN_ROUND_SENDS = 2, VBN_ROUND_LOCAL = 4 };
 
 struct vbn_step {
     uint8_t kind;
     uint8_t round_has;
-    bool early;
+    uint8_t when;
     uint16_t tag;
     uint32_t peer;
     uint32_t slot; /* messages: which of the request's operations carries it, after seal() */
@@ -53,11 +57,12 @@ struct vbn_step {
 struct vbn_sched {
     struct vbn_step *steps;
     size_t count, room;
-    size_t round_at;    /* where the round begins that is being written */
-    size_t tmp_len;     /* bytes of scratch */
-    size_t max_message; /* bytes; longer ones are cut */
-    size_t longest;     /* bytes, of its messages */
-    uint32_t early, round_messages, max_round_messages;
+    size_t round_at;              /* where the round begins that is being written */
+    size_t tmp_len;               /* bytes of scratch */
+    size_t max_message;           /* bytes; longer ones are cut */
+    size_t longest;               /* bytes, of its messages */
+    uint32_t messages[VBN_WHENS]; /* of the round that is being written, and of the others all */
+    uint32_t max_round_messages;
     bool failed; /* no memory: what is there is not whole */
 };
 
@@ -93,6 +98,8 @@ void vbn_sched_recv(struct vbn_sched *sched, uint32_t peer, struct vbn_at to, si
                     size_t step, bool early);
 void vbn_sched_send(struct vbn_sched *sched, uint32_t peer, struct vbn_at from, size_t len,
                     size_t step);
+void vbn_sched_send_late(struct vbn_sched *sched, uint32_t peer, struct vbn_at from, size_t len,
+                         size_t step);
 void vbn_sched_copy(struct vbn_sched *sched, struct vbn_at to, struct vbn_at from, size_t len);
 void vbn_sched_reduce(struct vbn_sched *sched, struct vbn_at to, struct vbn_at from, size_t len);
 void vbn_sched_end(struct vbn_sched *sched);

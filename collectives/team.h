@@ -36,15 +36,16 @@ struct vbn_flight {
 enum vbn_req_kind { VBN_REQ_ONCE, VBN_REQ_PERSISTENT, VBN_REQ_KINDS };
 
 /*
- * What a request does next. A round goes RECVS → SENDS → WAIT; ENDING waits for what the transport
- * still has after a failure.
+ * What a request does next. A round goes RECVS → SENDS → WAIT; after the last, LATE waits for late
+ * sends. ENDING waits for what the transport still has after a failure.
  */
 enum vbn_req_phase {
     VBN_PHASE_REST,
+    VBN_PHASE_ENDING,
     VBN_PHASE_RECVS,
     VBN_PHASE_SENDS,
     VBN_PHASE_WAIT,
-    VBN_PHASE_ENDING,
+    VBN_PHASE_LATE,
 };
 
 struct vbn_coll_req {

@@ -152,7 +152,8 @@ static void check_partner(const struct job *job, uint32_t r, size_t i)
 
 /*
  * Memory of a receive is touched by no other message of its round, and where it is early by nothing
- * before. Memory of a send is written by no receive of its round.
+ * before. Memory of a send is written by no receive of its round, and where it is late by nothing
+ * that follows.
  */
 static void check_memory(const struct job *job, uint32_t r, size_t i)
 {
@@ -163,12 +164,15 @@ static void check_memory(const struct job *job, uint32_t r, size_t i)
                    (s->from.place == VBN_AT_TMP && s->from.off + s->len > job->sched[r].tmp_len)))
         fail_msg("%s: step %zu of rank %u goes beyond its scratch", job->name, i, r);
 
+    for (size_t k = i + 1; s->when == VBN_LATE && k < job->sched[r].count; k++)
+        if (writes_to(&steps[k], s->from, s->len))
+            fail_msg("%s: rank %u writes in step %zu to what step %zu sends", job->name, r, k, i);
     if (s->kind != VBN_STEP_RECV)
         return;
     for (size_t k = i; k-- > 0;) {
         same_round = same_round && steps[k].kind != VBN_STEP_END;
         if (same_round ? steps[k].kind <= VBN_STEP_SEND && touches(&steps[k], s->to, s->len)
-                       : s->early && touches(&steps[k], s->to, s->len))
+                       : s->when == VBN_EARLY && touches(&steps[k], s->to, s->len))
             fail_msg("%s: rank %u receives in step %zu to memory of step %zu", job->name, r, i, k);
     }
     for (size_t k = i + 1; steps[k].kind != VBN_STEP_END; k++)

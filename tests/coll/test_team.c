@@ -595,6 +595,42 @@ static void many_teams_and_operations_at_once(void **state)
     close_all(&f);
 }
 
+/* A chain's root has sent all its blocks before anyone takes the first, and ends with the last. */
+static void late_sends_hold_up_no_round(void **state)
+{
+    enum { CHAIN = 3, BLOCKS = 4 };
+    struct loop_options loop = {.eager_limit = 0};
+    int32_t data[CHAIN][4 * BLOCKS] = {{0}};
+    vbn_coll_req_t *reqs[CHAIN];
+    int status[CHAIN];
+    struct fixture f;
+
+    (void)state;
+    open_all(&f, &loop, CHAIN, "bcast=chain/16");
+    for (uint32_t r = 0; r < CHAIN; r++) {
+        struct vbn_coll_args args = {.size = sizeof(args),
+                                     .coll = VBN_COLL_BCAST,
+                                     .recvbuf = data[r],
+                                     .count = sizeof(data[r]),
+                                     .dtype = VBN_BYTES};
+
+        for (int32_t i = 0; !r && i < 4 * BLOCKS; i++)
+            data[r][i] = i;
+        assert_int_equal(vbn_coll_istart(f.team[r], &args, &reqs[r], NULL), VBN_OK);
+        if (r)
+            continue;
+        for (unsigned polls = 0; polls < 100; polls++)
+            assert_int_equal(vbn_coll_test(reqs[0]), VBN_PENDING);
+        assert_int_equal(loop_messages(f.loop), BLOCKS);
+    }
+    finish(&f, reqs, CHAIN, status);
+    for (uint32_t r = 0; r < CHAIN; r++) {
+        assert_int_equal(status[r], VBN_OK);
+        assert_memory_equal(data[r], data[0], sizeof(data[r]));
+    }
+    close_all(&f);
+}
+
 /* More operations than there are numbers for. */
 static void numbers_wrap(void **state)
 {
@@ -881,43 +917,65 @@ static vbn_team_t *late_team;
 static vbn_coll_req_t *late_req;
 static const struct vbn_coll_args *late_args;
 static unsigned late_after;
+static vbn_port_t *late_port;
 
 static int late_progress(vbn_port_t *port)
 {
+    loop_table()->progress(late_port);
     if (late_after && --late_after == 0)
         assert_int_equal(vbn_coll_istart(late_team, late_args, &late_req, NULL), VBN_OK);
     return loop_table()->progress(port);
 }
 
-static void a_stall_is_told_once(void **state)
+/* Rank 0 calls, rank 1 30 s later, what ARGS say; it is told that the first CALLED and WAITED. */
+static void stall(const struct vbn_coll_args *args, size_t eager_limit, const char *called,
+                  const char *waited)
 {
-    struct vbn_coll_args args = {.size = sizeof(args), .coll = VBN_COLL_BARRIER};
-    struct loop_options loop = {.eager_limit = SIZE_MAX};
+    struct loop_options loop = {.eager_limit = eager_limit};
     struct vbn_transport slow = *loop_table();
     struct vbn_team_options opts;
     struct fixture f;
+    vbn_coll_req_t *req;
     int status;
 
-    (void)state;
     open_loop(&f, &loop);
     opts = options(&f);
+    opts.rules = "bcast=chain";
     slow.progress = late_progress;
     for (uint32_t r = 0; r < 2; r++)
         assert_int_equal(vbn_team_create(&slow, loop_port(f.loop, r), loop_peers(f.loop, r), 2, r,
                                          77, &opts, &f.team[r], NULL),
                          VBN_OK);
     late_team = f.team[1];
-    late_args = &args;
+    late_args = args;
     late_after = 100000;
-    assert_int_equal(vbn_barrier(f.team[0]), VBN_OK);
+    late_port = loop_port(f.loop, 1);
+    assert_int_equal(vbn_coll_istart(f.team[0], args, &req, NULL), VBN_OK);
+    assert_int_equal(vbn_coll_wait(req), VBN_OK);
     finish(&f, &late_req, 1, &status);
     assert_int_equal(status, VBN_OK);
     assert_int_equal(f.lines, 1);
-    assert_non_null(
-        strstr(f.line, "barrier (recursive_doubling) number 0 of team 77, rank 0 of 2"));
-    assert_non_null(strstr(f.line, "30000 ms; in round 1 it waits for a message from rank 1."));
+    assert_non_null(strstr(f.line, called));
+    assert_non_null(strstr(f.line, waited));
     assert_non_null(strstr(f.line, "`check`"));
     close_all(&f);
+}
+
+static void a_stall_is_told_once(void **state)
+{
+    struct vbn_coll_args barrier = {.size = sizeof(barrier), .coll = VBN_COLL_BARRIER};
+    char data[100] = "";
+    struct vbn_coll_args bcast = {.size = sizeof(bcast),
+                                  .coll = VBN_COLL_BCAST,
+                                  .recvbuf = data,
+                                  .count = sizeof(data),
+                                  .dtype = VBN_BYTES};
+
+    (void)state;
+    stall(&barrier, SIZE_MAX, "barrier (recursive_doubling) number 0 of team 77, rank 0 of 2",
+          "30000 ms; in round 1 it waits for a message from rank 1.");
+    stall(&bcast, 0, "bcast (chain) number 0 of team 77, rank 0 of 2",
+          "30000 ms; in round 2 it waits for rank to take a message: 1.");
 }
 
 /* --- rests between polls ---------------------------------------------------------------------- */
@@ -1296,6 +1354,7 @@ int main(void)
         cmocka_unit_test(persistent_requests_start_in_any_order),
         cmocka_unit_test(a_request_freed_under_way_goes_on),
         cmocka_unit_test(many_teams_and_operations_at_once),
+        cmocka_unit_test(late_sends_hold_up_no_round),
         cmocka_unit_test(numbers_wrap),
         cmocka_unit_test(a_number_is_not_given_twice),
         cmocka_unit_test(blocking_calls),
