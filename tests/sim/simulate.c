@@ -6,10 +6,11 @@
  *              [--verbose] [--twice] [--first] [--defaults [--no-srq]]
  *
  * --seeds A runs one, A.. does not stop. --calm: no faults, timing alone varies. --twice: each
- * seed two times, whose traces must agree. --first: stops at the first failing seed (of each job).
+ * seed two times, whose traces must agree. --first: stops at the first failing seed.
  * --defaults: the transport's own options rather than drawn ones, on ordinary devices. A failing
  * run prints its seed, the reason and the trace; the exit status is then 1. Jobs are processes that
- * share the seeds out evenly.
+ * share the seeds; one whose run crashes, or takes more than a minute of processor time, says so
+ * and dies.
  */
 #include "loads.h"
 
@@ -19,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -60,7 +62,9 @@ static void plan_make(const struct request *request, uint64_t seed, struct world
         plan->transport = seed % 7 == 5 ? FABRIC_INFINIBAND : FABRIC_IWARP;
 }
 
-/* ---- runs that crash say which they are ---- */
+/* ---- runs that crash, or do not end, say which they are ---- */
+
+enum { MOST_S = 60 }; /* of processor time for a run, which takes a second */
 
 static uint64_t running_seed;
 static const char *running_load;
@@ -69,17 +73,23 @@ static const char *running_load;
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
 int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
 
-static void report_crash(void)
+static void report(const char *what)
 {
-    printf("FAILED: seed %llu, load %s: crashed\n", (unsigned long long)running_seed, running_load);
+    printf("FAILED: seed %llu, load %s: %s\n", (unsigned long long)running_seed, running_load,
+           what);
     fflush(stdout);
     fabric_trace_print(stderr);
+}
+
+static void report_crash(void)
+{
+    report("crashed");
 }
 
 static void on_signal(int number)
 {
     signal(number, SIG_DFL);
-    report_crash();
+    report(number == SIGPROF ? "it does not end" : "crashed");
     raise(number);
 }
 
@@ -90,6 +100,15 @@ static void crashes_watch(void)
     else
         signal(SIGSEGV, on_signal);
     signal(SIGABRT, on_signal);
+    signal(SIGPROF, on_signal);
+}
+
+/* A run of LOAD begins; those that are as long as one asks for may take their time. */
+static void time_watch(const struct load *load)
+{
+    struct itimerval left = {.it_value.tv_sec = load->by_name ? 0 : MOST_S};
+
+    setitimer(ITIMER_PROF, &left, NULL);
 }
 
 /* Returns whether the run was good; *hash gets its trace's hash. */
@@ -102,6 +121,7 @@ static bool run_one(const struct request *request, const struct load *load, uint
     plan_make(request, seed, &plan);
     running_seed = seed;
     running_load = load->name;
+    time_watch(load);
     bool opened = world_open(&world, &plan);
     if (opened)
         load->run(&world);
@@ -191,14 +211,25 @@ static bool parse(int argc, char **argv, struct request *request)
            request->ranks >= 0 && request->ranks <= WORLD_RANKS_MAX && request->ranks != 1;
 }
 
-/* Takes the next seed that no job has taken, until there is none. */
-static void run_share(const struct request *request, atomic_ullong *taken, struct totals *totals)
+/* What the jobs share. */
+struct shared {
+    atomic_ullong taken; /* seeds, from the first on */
+    atomic_bool stop;
+};
+
+/* Takes the next seed that no job has taken, until there is none, or one has failed. */
+static void run_share(const struct request *request, struct shared *shared, struct totals *totals)
 {
-    for (uint64_t seed; (seed = request->first + atomic_fetch_add(taken, 1)) <= request->last &&
-                        !(request->first_failure && totals->failures);)
-        for (int i = 0; i < LOADS; i++)
-            if (request->load ? strcmp(request->load, loads[i].name) == 0 : !loads[i].by_name)
-                run_seed(request, &loads[i], seed, totals);
+    for (uint64_t seed;
+         (seed = request->first + atomic_fetch_add(&shared->taken, 1)) <= request->last;)
+        for (int i = 0; i < LOADS; i++) {
+            if (request->load ? strcmp(request->load, loads[i].name) != 0 : loads[i].by_name)
+                continue;
+            if (shared->stop)
+                return;
+            if (!run_seed(request, &loads[i], seed, totals) && request->first_failure)
+                shared->stop = true;
+        }
 }
 
 static void totals_add(struct totals *to, const struct totals *more)
@@ -221,7 +252,7 @@ static void totals_add(struct totals *to, const struct totals *more)
 }
 
 /* Each job tells its totals through a pipe; one that dies without a word counts as a failure. */
-static void run_jobs(const struct request *request, atomic_ullong *taken, struct totals *totals)
+static void run_jobs(const struct request *request, struct shared *shared, struct totals *totals)
 {
     int results[JOBS_MAX];
     for (int job = 0; job < request->jobs; job++) {
@@ -235,7 +266,7 @@ static void run_jobs(const struct request *request, atomic_ullong *taken, struct
         if (pid == 0) {
             struct totals mine = {0};
             close(ends[0]);
-            run_share(request, taken, &mine);
+            run_share(request, shared, &mine);
             if (__lsan_do_recoverable_leak_check && __lsan_do_recoverable_leak_check())
                 mine.failures++; /* nothing looks for leaks at _exit() */
             fflush(stdout);
@@ -268,16 +299,16 @@ int main(int argc, char **argv)
         return 2;
     }
     crashes_watch();
-    atomic_ullong *taken =
-        mmap(NULL, sizeof(*taken), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (taken == MAP_FAILED) {
+    struct shared *shared =
+        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) {
         perror("simulate: no memory for the jobs");
         return 2;
     }
     if (request.jobs == 1)
-        run_share(&request, taken, &totals);
+        run_share(&request, shared, &totals);
     else
-        run_jobs(&request, taken, &totals);
+        run_jobs(&request, shared, &totals);
     printf("%llu runs from seed %llu on, %llu failed: %llu ranks, %.3f s of virtual time, %llu "
            "messages, %llu bytes, %llu faults, %llu late arrivals, traces %016llx\n",
            (unsigned long long)totals.runs, (unsigned long long)request.first,
