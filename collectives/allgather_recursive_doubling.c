@@ -59,8 +59,8 @@ static void build(struct vbn_sched *sched, const struct vbn_call *call)
     for (uint32_t mask = 1; mask < fold.pow2; mask *= 2, step++)
         exchange(sched, call, fold, mask, step);
     if (paired)
-        vbn_sched_send_late(sched, call->rank + 1, vbn_gathered(call, 0), len * call->size,
-                            VBN_STEP_LAST);
+        vbn_sched_send(sched, call->rank + 1, vbn_gathered(call, 0), len * call->size,
+                       VBN_STEP_LAST);
     vbn_sched_end(sched);
 }
 

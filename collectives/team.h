@@ -37,7 +37,8 @@ enum vbn_req_kind { VBN_REQ_ONCE, VBN_REQ_PERSISTENT, VBN_REQ_KINDS };
 
 /*
  * What a request does next. A round goes RECVS → SENDS → WAIT; after the last, LATE waits for late
- * sends. ENDING waits for what the transport still has after a failure.
+ * sends. ENDING waits for what the transport still has after a failure. What goes on comes after
+ * ENDING, what waits from WAIT on.
  */
 enum vbn_req_phase {
     VBN_PHASE_REST,

@@ -295,8 +295,9 @@ static void the_first_rule_that_fits_is_taken(void **state)
 
 enum { DEFAULT_EAGER = 32768 };
 
-/* A team of RANKS that has PROCESSORS; CHECK: in the check mode. */
-static void open_on(struct fixture *f, uint32_t processors, uint64_t eager_bytes, bool check)
+/* A team of SIZE that has PROCESSORS; CHECK: in the check mode. */
+static void open_on(struct fixture *f, uint32_t size, uint32_t processors, uint64_t eager_bytes,
+                    bool check)
 {
     struct loop_options loop = {.eager_limit = SIZE_MAX};
     struct vbn_team_options opts;
@@ -306,7 +307,7 @@ static void open_on(struct fixture *f, uint32_t processors, uint64_t eager_bytes
     opts.processors = processors;
     opts.eager_bytes = eager_bytes;
     opts.check = check;
-    open_teams(f, RANKS, 1, &opts);
+    open_teams(f, size, 1, &opts);
 }
 
 /* Of an allreduce of COUNT elements there. */
@@ -315,7 +316,7 @@ static const char *chosen_by_model(uint32_t processors, uint64_t eager_bytes, si
     struct fixture f;
     const char *name;
 
-    open_on(&f, processors, eager_bytes, false);
+    open_on(&f, RANKS, processors, eager_bytes, false);
     name = chosen(&f, count);
     close_all(&f);
     return name;
@@ -359,7 +360,7 @@ static void a_root_that_stays_chooses_otherwise(void **state)
     const char *stays;
 
     (void)state;
-    open_on(&f, 2, DEFAULT_EAGER, false);
+    open_on(&f, RANKS, 2, DEFAULT_EAGER, false);
     stays = chosen_from(&f, 0, FEW);
     assert_string_not_equal(stays, "linear");
     assert_string_equal(chosen_from(&f, 0, FEW), stays);
@@ -370,7 +371,7 @@ static void a_root_that_stays_chooses_otherwise(void **state)
     assert_string_equal(chosen_from(&f, RANKS - 1, FEW), stays);
     assert_string_equal(chosen_from(&f, 0, FEW), "linear");
     close_all(&f);
-    open_on(&f, RANKS, DEFAULT_EAGER, false);
+    open_on(&f, RANKS, RANKS, DEFAULT_EAGER, false);
     assert_string_equal(chosen_from(&f, 0, FEW), chosen_from(&f, 1, FEW));
     close_all(&f);
 }
@@ -378,15 +379,10 @@ static void a_root_that_stays_chooses_otherwise(void **state)
 /* Two processors move less than twice what one does: segments gain less than their turns cost. */
 static void long_messages_stay_whole_on_shared_processors(void **state)
 {
-    struct loop_options loop = {.eager_limit = SIZE_MAX};
-    struct vbn_team_options opts;
     struct fixture f;
 
     (void)state;
-    open_loop(&f, &loop);
-    opts = options(&f);
-    opts.processors = 2;
-    open_teams(&f, 4, 1, &opts);
+    open_on(&f, 4, 2, DEFAULT_EAGER, false);
     for (uint32_t root = 1; root < 4; root++)
         assert_string_equal(chosen_from(&f, root, MANY), "knomial");
     close_all(&f);
@@ -398,7 +394,7 @@ static void checked_roots_choose_alike(void **state)
     struct fixture f;
 
     (void)state;
-    open_on(&f, 2, DEFAULT_EAGER, true);
+    open_on(&f, RANKS, 2, DEFAULT_EAGER, true);
     assert_string_equal(chosen_from(&f, 0, FEW), chosen_from(&f, 1, FEW));
     assert_string_equal(chosen_from(&f, 1, FEW), chosen_from(&f, 0, FEW));
     close_all(&f);
@@ -608,12 +604,9 @@ static void late_sends_hold_up_no_round(void **state)
     (void)state;
     open_all(&f, &loop, CHAIN, "bcast=chain/16");
     for (uint32_t r = 0; r < CHAIN; r++) {
-        struct vbn_coll_args args = {.size = sizeof(args),
-                                     .coll = VBN_COLL_BCAST,
-                                     .recvbuf = data[r],
-                                     .count = sizeof(data[r]),
-                                     .dtype = VBN_BYTES};
+        struct vbn_coll_args args = sum_args(NULL, data[r], 4 * BLOCKS);
 
+        args.coll = VBN_COLL_BCAST;
         for (int32_t i = 0; !r && i < 4 * BLOCKS; i++)
             data[r][i] = i;
         assert_int_equal(vbn_coll_istart(f.team[r], &args, &reqs[r], NULL), VBN_OK);

@@ -17,19 +17,20 @@
 enum { TAG_LATE = 1, LATE_S = 2 };
 enum { ASLEEP_MOST_PERCENT = 25, POLLING_LEAST_PERCENT = 50, DEEPLY_MOST_SLEEPS_S = 100 };
 
-/* Since some time, then in a wait: seconds, the processor's of them, and how often it was left. */
-enum { ELAPSED_S, PROCESSOR_S, SLEEPS, MEASURES };
+struct moment {
+    double elapsed_s, processor_s, sleeps; /* since some time; sleeps: of the calling thread */
+};
 
-static void measure(double *m)
+static struct moment now(void)
 {
     struct timespec used;
     struct rusage thread;
 
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
     getrusage(RUSAGE_THREAD, &thread);
-    m[ELAPSED_S] = MPI_Wtime();
-    m[PROCESSOR_S] = (double)used.tv_sec + (double)used.tv_nsec / 1e9;
-    m[SLEEPS] = (double)thread.ru_nvcsw;
+    return (struct moment){.elapsed_s = MPI_Wtime(),
+                           .processor_s = (double)used.tv_sec + (double)used.tv_nsec / 1e9,
+                           .sleeps = (double)thread.ru_nvcsw};
 }
 
 static int late_s(void)
@@ -82,32 +83,34 @@ static void be_late(const struct job *job, bool in_barrier)
 
 static void wait_once(const struct job *job, bool in_barrier, const char *where)
 {
-    double begin[MEASURES], end[MEASURES], mine[2] = {0}, most[2];
+    enum { PERCENT, SLEEPS_S, FIGURES };
+    double mine[FIGURES] = {0}, most[FIGURES];
+    struct moment begin, end;
+    char text[100];
 
     MPI_Barrier(MPI_COMM_WORLD);
-    measure(begin);
+    begin = now();
     if (job->rank == 0)
         be_late(job, in_barrier);
     else if (!in_barrier)
         wait_in_recv(job, 0);
     if (in_barrier)
         MPI_Barrier(MPI_COMM_WORLD);
-    measure(end);
+    end = now();
     if (job->rank != 0) {
-        double elapsed_s = end[ELAPSED_S] - begin[ELAPSED_S];
+        double elapsed_s = end.elapsed_s - begin.elapsed_s;
 
-        mine[0] = 100 * (end[PROCESSOR_S] - begin[PROCESSOR_S]) / elapsed_s;
-        mine[1] = (end[SLEEPS] - begin[SLEEPS]) / elapsed_s;
+        mine[PERCENT] = 100 * (end.processor_s - begin.processor_s) / elapsed_s;
+        mine[SLEEPS_S] = (end.sleeps - begin.sleeps) / elapsed_s;
     }
-    MPI_Reduce(mine, most, 2, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    MPI_Reduce(mine, most, FIGURES, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     if (job->rank != 0)
         return;
-    printf("waiting in %s took %.1f %% of a processor, %.0f sleeps a second\n", where, most[0],
-           most[1]);
+    snprintf(text, sizeof(text), "waiting in %s took %.1f %% of a processor, %.0f sleeps a second",
+             where, most[PERCENT], most[SLEEPS_S]);
+    puts(text);
     fflush(stdout);
-    expect(as_it_must(most[0], most[1]),
-           "waiting in %s took %.1f %% of a processor, %.0f sleeps a second", where, most[0],
-           most[1]);
+    expect(as_it_must(most[PERCENT], most[SLEEPS_S]), "%s", text);
 }
 
 void run_waits(const struct job *job)
