@@ -337,8 +337,9 @@ void vbn_endpoint_conn_lost(vbn_endpoint_t *ep, struct vbn_conn *conn)
         return;
     }
     recovers = vbn_recover_begin(ep, conn);
-    if (!recovers && vbn_endpoint_leaves(ep)) {
-        vbn_endpoint_abandon(ep); /* the peer may have had our farewell */
+    if (vbn_endpoint_leaves(ep)) {
+        if (!recovers)
+            vbn_endpoint_abandon(ep); /* the peer may have had our farewell */
         return;
     }
     ctx->counters.conns_lost++;

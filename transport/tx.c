@@ -427,8 +427,8 @@ bool vbn_tx_control(struct vbn_conn *conn, uint8_t wire_type)
     uint32_t bytes;
     bool inlined;
 
-    if (ctl->busy || conn->state != VBN_CONN_ESTABLISHED || !conn->peer_ready ||
-        !vbn_flow_may_ack(&conn->flow) || !vbn_qp_has_room(&conn->q))
+    if (ctl->busy || conn->ep->said_bye || conn->state != VBN_CONN_ESTABLISHED ||
+        !conn->peer_ready || !vbn_flow_may_ack(&conn->flow) || !vbn_qp_has_room(&conn->q))
         return false;
     hdr.credits = vbn_flow_sent(&conn->flow);
     if (vbn_unlikely(conn->ring.say) && wire_type == VBN_WIRE_ACK)

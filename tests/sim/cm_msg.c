@@ -216,6 +216,8 @@ static bool on_request(struct sim_cm_msg *msg)
         return false;
     struct sim_id *fresh = request_id_new(listener, msg);
     sim_cm_post_request(listener, fresh, msg);
+    if (!msg->is_repeat)
+        sim_rank_asked(msg->from->obj.rank, listener->obj.rank);
     request_repeat(msg, fresh);
     answer_owed(msg);
     return true;

@@ -181,6 +181,7 @@ void load_storm(struct world *world)
 {
     slots = calloc((size_t)world->count, sizeof(*slots));
     is_over = false;
+    world->reopens = true;
     for (int i = 0; i < world->count; i++) {
         struct slot *slot = &slots[i];
         slot->world = world;

@@ -61,6 +61,8 @@ static void nodes_free(void)
     for (int i = 0; i < sim.node_count; i++)
         sim_release(sim.nodes[i]);
     sim_release(sim.nodes);
+    for (int i = 0; i < sim.rank_count; i++)
+        sim_release(sim.ranks[i].asked);
     sim_release(sim.ranks);
 }
 
@@ -259,6 +261,27 @@ void fabric_node_addr(int node, struct sockaddr_storage *addr)
 struct sim_rank *sim_rank_current(void)
 {
     return sim.current >= 0 ? &sim.ranks[sim.current] : NULL;
+}
+
+void sim_rank_asked(int asker, int asked)
+{
+    struct sim_rank *rank = &sim.ranks[asked];
+
+    if (asker >= rank->asked_cap) {
+        int cap = sim.rank_count;
+        rank->asked = sim_regrow(rank->asked, (size_t)cap * sizeof(*rank->asked));
+        memset(rank->asked + rank->asked_cap, 0,
+               (size_t)(cap - rank->asked_cap) * sizeof(*rank->asked));
+        rank->asked_cap = cap;
+    }
+    rank->asked[asker]++;
+}
+
+uint32_t fabric_connections_asked(int asker, int asked)
+{
+    const struct sim_rank *rank = &sim.ranks[asked];
+
+    return asker < rank->asked_cap ? rank->asked[asker] : 0;
 }
 
 bool sim_rank_is_dead(int rank)

@@ -294,6 +294,8 @@ struct sim_rank {
     struct sim_node *node;
     bool dead;
     uint64_t said_without_address;
+    uint32_t *asked; /* by asker: how many of its requests for a connection have come to an id */
+    int asked_cap;
     struct sim_context *cm_context; /* librdmacm's own, opened at the first bound id */
     struct sim_pd *cm_pd;
 };
@@ -406,6 +408,7 @@ int sim_fd_empty(struct sim_fd *fd, const char *call);
 /* ---- node.c, device.c ---- */
 struct sim_rank *sim_rank_current(void);
 bool sim_rank_is_dead(int rank);
+void sim_rank_asked(int asker, int asked);
 bool sim_path_up(const struct sim_node *from, const struct sim_node *to);
 struct sim_node *sim_node_by_addr(const struct sockaddr *addr);
 struct sim_node *sim_node_by_gid(const union ibv_gid *gid);

@@ -8,6 +8,7 @@
 enum {
     CALM_LIMIT_MS = 30000, /* in which a calm world must settle */
     MS_NS = 1000000,
+    CLOSING_MS = 5, /* between the first and the last that closes */
     QUANTUM_MAX_NS = 20 * MS_NS,
     RECOVERY_LEAST_MS = 4000,
     POLLS_FEW = 6,
@@ -391,6 +392,7 @@ void world_run(struct world *world, const struct world_load *load)
 
 /* ---- closing ---- */
 
+/* Whose time to close has come begins, or goes on; false: all have nothing left. */
 static bool shut_some(struct world *world)
 {
     bool left = false;
@@ -399,10 +401,18 @@ static bool shut_some(struct world *world)
         if (!rank->ctx || rank->is_dead)
             continue;
         fabric_enter(rank->rank);
-        if (vbn_shutdown(rank->ctx) > 0)
+        if (fabric_now_ns() < rank->shut_at_ns || vbn_shutdown(rank->ctx) > 0)
             left = true;
     }
     return left;
+}
+
+/* All at once, or one after the other. */
+static void draw_closing(struct world *world)
+{
+    uint64_t within_ns = 1 + fabric_random(2) * fabric_random(CLOSING_MS * MS_NS);
+    for (int i = 0; i < world->count; i++)
+        world->ranks[i].shut_at_ns = fabric_now_ns() + fabric_random(within_ns);
 }
 
 /* A close that ran out of time waits for nothing, iWARP's messages are the stream's, and where
@@ -440,11 +450,37 @@ void world_rank_close(struct world *world, struct world_rank *rank)
     check_silence(world, rank);
     if (rank->close_late && !rank->is_dead && world_is_sound(world))
         world_fail(world, "rank %d: vbn_close() dropped something without a fault", rank->number);
+    if (counters.conns_lost && world_is_sound(world) && !world->reopens)
+        world_fail(world, "rank %d lost %llu connections without a fault", rank->number,
+                   (unsigned long long)counters.conns_lost);
+}
+
+static bool shares_receives(const struct world_rank *rank)
+{
+    return rank->has_srq && rank->options.use_srq;
+}
+
+/* Where nothing fails nobody has to ask twice, not even where two ask each other at once; but for
+ * who leaves and does not know whether its farewell has come, and where the receives of an attempt
+ * that gives way are still its own, and there are none for another. */
+static void check_requests(struct world *world)
+{
+    for (int i = 0; i < world->count; i++)
+        for (int j = 0; j < world->count; j++) {
+            const struct world_rank *from = &world->ranks[i], *to = &world->ranks[j];
+            uint32_t asked = fabric_connections_asked(from->rank, to->rank);
+            if (asked > 1 && shares_receives(from) && shares_receives(to))
+                world_fail(world, "rank %d asked %d for a connection %u times without a fault", i,
+                           j, asked);
+        }
 }
 
 int world_close(struct world *world)
 {
     uint64_t limit_ns = fabric_now_ns() + 20000 * (uint64_t)MS_NS;
+    if (world_is_sound(world) && !world->reopens)
+        check_requests(world);
+    draw_closing(world);
     while (shut_some(world) && fabric_now_ns() < limit_ns)
         world_turn(world, NULL);
     for (int i = 0; i < world->count; i++)

@@ -36,7 +36,8 @@ struct world_rank {
     bool sleeps;     /* asks to be woken, now and then */
     bool close_late; /* vbn_close() had to drop something */
     uint64_t stopped_until_ns;
-    void *user; /* the workload's */
+    uint64_t shut_at_ns; /* closes then, at the end */
+    void *user;          /* the workload's */
     uint64_t eager_limit;
 };
 
@@ -47,6 +48,7 @@ struct world {
     uint64_t quantum_ns, base_quantum_ns;
     uint32_t slowness_ppm;               /* a rank's chance to sleep through a turn */
     bool recovers;                       /* lost connections are made again */
+    bool reopens;                        /* ranks close and open again while others run */
     bool calls_fail;                     /* verbs and others may fail at random */
     uint64_t lost, recoveries, replayed; /* connections lost, made again; requests sent again */
     uint64_t ringed;                     /* messages written into rings */

@@ -441,6 +441,30 @@ static void farewell_after_all_is_delivered(void **state)
     assert_int_equal(unit.failures, 0);
 }
 
+static void drop(void *arg, vbn_endpoint_t *from, uint8_t id, void *data, size_t len)
+{
+    (void)arg, (void)from, (void)id, (void)data, (void)len;
+}
+
+/* Not even that the peer's messages have come: it would be lost where the peer leaves at once. */
+static void nothing_follows_the_farewell(void **state)
+{
+    struct vbn_conn *conn = lone_connect(ctx, 7);
+    uint64_t said;
+
+    (void)state;
+    vbn_am_handler(ctx, 1, drop, NULL);
+    vbn_endpoint_close(conn->ep);
+    assert_true(lone_said_bye(conn));
+    said = ctx->counters.acks_sent;
+    while (!vbn_flow_ack_due(&conn->flow))
+        lone_am(conn, 1, "m", 1);
+    assert_ptr_equal(vbn_endpoint_find(ctx, 7)->conn, conn);
+    lone_complete(conn);
+    assert_int_equal(ctx->counters.acks_sent, said);
+    assert_null(vbn_endpoint_find(ctx, 7)->conn);
+}
+
 static void closed_while_connecting(void **state)
 {
     struct vbn_conn *conn = lone_attempt(ctx, 7, VBN_CONN_CONNECTING);
@@ -733,6 +757,7 @@ int main(void)
         T(link_local_gets_our_scope),
         T(never_connected),
         T(farewell_after_all_is_delivered),
+        T(nothing_follows_the_farewell),
         T(closed_while_connecting),
         T(closed_while_connecting_for_nothing),
         T(closing_and_unreachable),
