@@ -136,10 +136,12 @@ static void act_connect(struct vbn_conn *conn)
     param = conn_param(conn, (uint8_t)conn->ctx->opts.wire_version,
                        vbn_options_version_min(&conn->ctx->opts), hello);
     limit_attempt(conn);
-    if (!vbn_cm_may_speak(conn->ctx, conn->id))
+    if (!vbn_cm_may_speak(conn->ctx, conn->id)) {
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "this side's address is gone");
-    else if (rdma_connect(conn->id, &param))
+    } else if (rdma_connect(conn->id, &param)) {
+        conn->nobody_there = errno == ECONNREFUSED; /* soft-iWARP makes its stream in the call */
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "rdma_connect: %s", strerror(errno));
+    }
 }
 
 static void act_accept(struct vbn_conn *conn)

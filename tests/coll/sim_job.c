@@ -84,7 +84,7 @@ static void draw_node(const struct sim_job *job, uint64_t seed, struct fabric_no
     attr->max_inline = fabric_random(3) ? (int)between(16, 400) : -1;
     attr->max_rd_atom = (int)between(1, 128);
     attr->max_msg_bytes = (uint32_t)between(1 << 16, 1 << 23);
-    attr->iwarp_unordered = fabric_random(2);
+    attr->soft_iwarp = fabric_random(2);
     attr->gid_index_shift = (int)fabric_random(3);
 }
 

@@ -56,6 +56,14 @@ static bool iwarp_qp_exists(const struct sim_id *id, uint32_t qp_num)
     return !sim_node_is_iwarp(id->node) || (qp && qp->node == id->node && qp->state < IBV_QPS_RTS);
 }
 
+/* Soft-iWARP makes the stream before it returns. */
+static bool is_refused_at_once(const struct sim_id *id)
+{
+    return sim_node_is_iwarp(id->node) && id->node->attr.soft_iwarp &&
+           sim_path_up(id->node, id->remote_node) && sim_path_up(id->remote_node, id->node) &&
+           !sim_id_listener(id->remote_node, sim_addr_port(&id->id.route.addr.dst_addr));
+}
+
 int rdma_connect(struct rdma_cm_id *ibv, struct rdma_conn_param *param)
 {
     struct sim_id *id = sim_id_of(ibv, "rdma_connect");
@@ -64,6 +72,8 @@ int rdma_connect(struct rdma_cm_id *ibv, struct rdma_conn_param *param)
         return sim_err(EINVAL);
     if (sim_rank_is_dead(sim.current) || sim_fails(FABRIC_FAIL_CM, "rdma_connect"))
         return sim_err(ENOMEM);
+    if (is_refused_at_once(id))
+        return sim_err(ECONNREFUSED);
     uint8_t depth = at_most((uint8_t)id->node->attr.max_rd_atom, 255);
     id->responder_resources = at_most(param->responder_resources, depth);
     id->initiator_depth = at_most(param->initiator_depth, depth);

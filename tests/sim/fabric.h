@@ -40,7 +40,8 @@ struct fabric_node_attr {
     bool no_srq;                     /* ibv_create_srq fails with EOPNOTSUPP, max_srq is 0 */
     bool no_atomics;                 /* IBV_ATOMIC_NONE, posts are refused; iWARP: always */
     bool iwarp_write_imm;            /* iWARP device that has WRITE_WITH_IMM all the same */
-    bool iwarp_unordered;            /* sends complete before reads posted earlier (siw) */
+    bool soft_iwarp;                 /* sends complete before reads posted earlier, and
+                                        rdma_connect() itself is refused where nobody listens */
     bool soft_roce;         /* says that it is soft-RoCE; its reads are sound all the same */
     int max_qp;             /* [65536] */
     int max_qp_wr;          /* [16384] */

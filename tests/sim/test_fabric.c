@@ -434,7 +434,7 @@ static void iwarp_moves_bytes(void **state)
 static void iwarp_completions_out_of_order(void **state)
 {
     (void)state;
-    const struct fabric_node_attr siw = {.transport = FABRIC_IWARP, .iwarp_unordered = true};
+    const struct fabric_node_attr siw = {.transport = FABRIC_IWARP, .soft_iwarp = true};
     pair_open(&siw, true);
     assert_int_equal(rig_recv(&ba, 0, 64), 0);
     assert_int_equal(rig_read(&ab, 4096, &ba, 0, 32), 0);

@@ -8,6 +8,7 @@
 #include "rig.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <string.h>
 
 enum { ALWAYS = 1000000, HALF = 500000 };
@@ -525,6 +526,26 @@ static void network_rejects_and_misdirects(void **state)
     assert_int_equal(fabric_destroy(), 0);
 }
 
+static void soft_iwarp_is_refused_in_the_call(void **state)
+{
+    (void)state;
+    const struct fabric_node_attr siw = {.transport = FABRIC_IWARP, .soft_iwarp = true};
+    struct sockaddr_storage nobody;
+    fabric_create(1, NULL);
+    rig_open(&a, &siw, true);
+    rig_open(&b, &siw, true);
+    nobody = b.addr;
+    ((struct sockaddr_in *)&nobody)->sin_port ^= 1;
+    rig_resolve(&ab, &a, &nobody);
+    rig_qp(&ab);
+    assert_int_equal(rig_request(&ab, NULL, 0), -1);
+    assert_int_equal(errno, ECONNREFUSED);
+    rig_destroy(&ab);
+    rig_close(&a);
+    rig_close(&b);
+    assert_int_equal(fabric_destroy(), 0);
+}
+
 /* The first message overtakes RTU: the passive side learns of the connection by COMM_EST. */
 static void data_before_established(void **state)
 {
@@ -695,6 +716,7 @@ int main(void)
         cmocka_unit_test(events_come_twice),
         cmocka_unit_test(rejected_request_comes_again),
         cmocka_unit_test(network_rejects_and_misdirects),
+        cmocka_unit_test(soft_iwarp_is_refused_in_the_call),
         cmocka_unit_test(data_before_established),
         cmocka_unit_test(full_backlog_delays_requests),
         cmocka_unit_test(abandoned_request),

@@ -166,7 +166,7 @@ static void draw_node(const struct world *world, struct fabric_node_attr *attr)
     attr->max_rd_atom = (int)between(1, 128);
     attr->max_msg_bytes = (uint32_t)between(1 << 16, 1 << 23);
     attr->no_srq = fabric_random(5) == 0;
-    attr->iwarp_unordered = fabric_random(2);
+    attr->soft_iwarp = fabric_random(2);
     attr->gid_index_shift = (int)fabric_random(3);
     /* By what is drawn already, so that older seeds keep their course. */
     attr->soft_roce = attr->max_rd_atom % 2;

@@ -79,8 +79,8 @@ static void lose(enum ibv_wc_status status)
     assert_null(ep->conn);
 }
 
-/* Our next attempt is with the peer. */
-static struct vbn_conn *ask(void)
+/* Our next attempt has found the way to the peer, and asks. */
+static void find_way(void)
 {
     for (int i = 0; i < 100 && !ep->attempt; i++)
         lone_progress(ctx);
@@ -89,6 +89,12 @@ static struct vbn_conn *ask(void)
     lone_progress(ctx);
     fake_event(ep->attempt->id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL, 0);
     lone_progress(ctx);
+}
+
+/* Our next attempt is with the peer. */
+static struct vbn_conn *ask(void)
+{
+    find_way();
     assert_int_equal(ep->attempt->state, VBN_CONN_CONNECTING);
     return ep->attempt;
 }
@@ -515,25 +521,44 @@ static void nobody_there(void)
     lone_progress(ctx);
 }
 
-static void a_process_that_has_ended(void **state)
+/* A device that makes its stream in the call says so there. */
+static void refused_in_the_call(void)
 {
-    (void)state;
+    fake_fail(FAKE_CONNECT, 1, ECONNREFUSED);
+    find_way();
+}
+
+/* As TELL says each time that we ask. */
+static void expect_end_of_process(void (*tell)(void))
+{
     put();
     lose(IBV_WC_RETRY_EXC_ERR);
-    nobody_there();
-    nobody_there();
+    tell();
+    tell();
     assert_int_equal(unit.failures, 0); /* a single answer may be a mistake */
-    nobody_there();
-    nobody_there();
+    tell();
+    tell();
     assert_int_equal(unit.failures, 0); /* nor is a host sure that gets its address back */
     lone_pass(ctx, 600);
-    nobody_there();
+    tell();
     assert_int_equal(unit.failures, 1);
     assert_int_equal(unit.failed[0].status, VBN_ERR_PEER_LOST);
     assert_contains(unit.failed[0].reason, "its process has ended");
     assert_contains(unit.failed[0].reason, "completion error");
     assert_int_equal(ended, 1);
     assert_int_equal(last_status, VBN_ERR_PEER_LOST);
+}
+
+static void a_process_that_has_ended(void **state)
+{
+    (void)state;
+    expect_end_of_process(nobody_there);
+}
+
+static void a_process_that_has_ended_by_the_call(void **state)
+{
+    (void)state;
+    expect_end_of_process(refused_in_the_call);
 }
 
 static void a_peer_that_has_closed(void **state)
@@ -851,6 +876,7 @@ int main(void)
         T(nobody_at_another_address),
         T(a_request_that_crosses_an_old_one),
         T(a_process_that_has_ended),
+        T(a_process_that_has_ended_by_the_call),
         T(a_peer_that_has_closed),
         T(the_deadline),
         T(again_and_again),
