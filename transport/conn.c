@@ -509,7 +509,8 @@ void vbn_conn_fail(struct vbn_conn *conn, enum vbn_conn_event event, const char 
 
 void vbn_conn_post_failed(struct vbn_conn *conn, int rc)
 {
-    vbn_conn_fail(conn, VBN_EV_QP_ERROR, "ibv_post_send: %s", strerror(rc));
+    /* libsiw's errors are negative. */
+    vbn_conn_fail(conn, VBN_EV_QP_ERROR, "ibv_post_send: %s", strerror(abs(rc)));
 }
 
 void vbn_conn_check_drained(struct vbn_conn *conn)
