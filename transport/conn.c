@@ -24,6 +24,7 @@
 #define RESOLVE_MS 2000u
 #define LEAVE_NS   1000000000u /* how long a disconnect may take on each side */
 #define PART_NS    50000000u   /* from a failure until the peer is told by a disconnect */
+#define FLUSH_NS   50000000u   /* to drain in where the device does not tell that all is in */
 
 static const char *const state_names[VBN_CONN_STATES] = {
     [VBN_CONN_NEW] = "NEW",
@@ -232,17 +233,16 @@ static void act_answered(struct vbn_conn *conn)
         act_up(conn);
 }
 
-static void act_give_up(struct vbn_conn *conn)
-{
-    vbn_qp_fail(conn);
-    set_deadline(conn, LEAVE_NS);
-    vbn_endpoint_attempt_failed(conn->ep, conn);
-}
-
 static void act_drain(struct vbn_conn *conn)
 {
     vbn_qp_fail(conn);
-    set_deadline(conn, LEAVE_NS);
+    set_deadline(conn, conn->ctx->device.keeps_drain ? FLUSH_NS : LEAVE_NS);
+}
+
+static void act_give_up(struct vbn_conn *conn)
+{
+    act_drain(conn);
+    vbn_endpoint_attempt_failed(conn->ep, conn);
 }
 
 static void part(struct vbn_conn *conn)
@@ -341,6 +341,8 @@ static void act_lost_bury(struct vbn_conn *conn)
  * is over before another connection begins. Only timers lead here, between completions. */
 static void act_cut_off(struct vbn_conn *conn)
 {
+    if (vbn_qp_drains(&conn->q))
+        conn->ctx->device.keeps_drain = true; /* so the next one is not waited for as long */
     vbn_qp_destroy(conn);
     act_lost_bury(conn);
 }

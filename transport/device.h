@@ -16,6 +16,7 @@ struct vbn_device {
     bool iwarp, has_srq, has_atomics;
     bool software;    /* its work is done by the processors of this host */
     bool sound_reads; /* a read that has completed has brought its data */
+    bool keeps_drain; /* what is posted in the error state never completes: soft-iWARP; as seen */
     bool link_up; /* as far as is known: nothing is asked of the connection manager without it */
     uint32_t max_cqe, max_srq_wr, max_sge, max_inline, sq_depth;
     uint8_t max_read_out, max_read_in; /* RDMA reads in flight as initiator, as responder */

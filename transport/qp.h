@@ -75,4 +75,10 @@ static inline bool vbn_qp_drained(const struct vbn_qp *q)
     return q->head == q->tail;
 }
 
+/* The request that is to tell so has been posted, and has not completed. */
+static inline bool vbn_qp_drains(const struct vbn_qp *q)
+{
+    return !vbn_qp_drained(q) && q->ring[(q->head - 1) & q->mask] == &q->drain;
+}
+
 #endif

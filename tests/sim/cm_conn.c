@@ -59,8 +59,8 @@ static bool iwarp_qp_exists(const struct sim_id *id, uint32_t qp_num)
 /* Soft-iWARP makes the stream before it returns. */
 static bool is_refused_at_once(const struct sim_id *id)
 {
-    return sim_node_is_iwarp(id->node) && id->node->attr.soft_iwarp &&
-           sim_path_up(id->node, id->remote_node) && sim_path_up(id->remote_node, id->node) &&
+    return sim_node_is_soft_iwarp(id->node) && sim_path_up(id->node, id->remote_node) &&
+           sim_path_up(id->remote_node, id->node) &&
            !sim_id_listener(id->remote_node, sim_addr_port(&id->id.route.addr.dst_addr));
 }
 

@@ -305,7 +305,7 @@ static void early_run(void *obj, uint64_t gen)
     qp->early_armed = false;
     while (qp->early_next) {
         struct sim_wqe *wqe = qp->early_next;
-        if (sim_wqe_is_read(wqe) && wqe->state != SIM_WQE_DONE && !qp->node->attr.soft_iwarp)
+        if (sim_wqe_is_read(wqe) && wqe->state != SIM_WQE_DONE && !sim_node_is_soft_iwarp(qp->node))
             break;
         qp->early_next = wqe->next;
         early_complete(qp, wqe);

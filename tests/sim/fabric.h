@@ -40,16 +40,17 @@ struct fabric_node_attr {
     bool no_srq;                     /* ibv_create_srq fails with EOPNOTSUPP, max_srq is 0 */
     bool no_atomics;                 /* IBV_ATOMIC_NONE, posts are refused; iWARP: always */
     bool iwarp_write_imm;            /* iWARP device that has WRITE_WITH_IMM all the same */
-    bool soft_iwarp;                 /* sends complete before reads posted earlier, and
-                                        rdma_connect() itself is refused where nobody listens */
-    bool soft_roce;         /* says that it is soft-RoCE; its reads are sound all the same */
-    int max_qp;             /* [65536] */
-    int max_qp_wr;          /* [16384] */
-    int max_sge;            /* [32] */
-    int max_cqe;            /* [32767] */
-    int max_srq_wr;         /* [32767] */
-    int max_inline;         /* [400]; -1: none */
-    int max_rd_atom;        /* [128] read/atomic depth, either direction */
+    bool soft_iwarp; /* iWARP's own kind: sends complete before reads posted earlier, rdma_connect()
+                        itself is refused where nobody listens, requests that are posted in the
+                        error state never complete */
+    bool soft_roce;  /* says that it is soft-RoCE; its reads are sound all the same */
+    int max_qp;      /* [65536] */
+    int max_qp_wr;   /* [16384] */
+    int max_sge;     /* [32] */
+    int max_cqe;     /* [32767] */
+    int max_srq_wr;  /* [32767] */
+    int max_inline;  /* [400]; -1: none */
+    int max_rd_atom; /* [128] read/atomic depth, either direction */
     uint32_t max_msg_bytes; /* [8 MiB] */
     int gid_index_shift;    /* empty GID entries put before the real ones */
 };

@@ -179,6 +179,11 @@ bool sim_node_is_iwarp(const struct sim_node *node)
     return node->attr.transport == FABRIC_IWARP;
 }
 
+bool sim_node_is_soft_iwarp(const struct sim_node *node)
+{
+    return sim_node_is_iwarp(node) && node->attr.soft_iwarp;
+}
+
 /* ---- nodes and ranks ---- */
 
 static void or_default(int *value, int fallback)

@@ -266,6 +266,8 @@ int sim_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
         error = EINVAL;
     } else if (sim_fails_armed(FABRIC_FAIL_VERBS, "ibv_post_send"))
         error = ENOMEM;
+    if (!error && qp->state == IBV_QPS_ERR && sim_node_is_soft_iwarp(qp->node))
+        return 0; /* taken, and never heard of again */
     while (wr && !error) {
         error = post_one(qp, wr);
         if (!error)

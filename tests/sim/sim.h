@@ -415,6 +415,7 @@ struct sim_node *sim_node_by_gid(const union ibv_gid *gid);
 void sim_node_gid(const struct sim_node *node, int index, union ibv_gid *gid);
 int sim_node_gid_index(const struct sim_node *node);
 bool sim_node_is_iwarp(const struct sim_node *node);
+bool sim_node_is_soft_iwarp(const struct sim_node *node);
 struct sim_context *sim_context_open(struct sim_node *node, bool hidden);
 struct sim_context *sim_context_of(struct ibv_context *context);
 struct sim_pd *sim_pd_new(struct sim_context *context, bool hidden);

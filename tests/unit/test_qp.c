@@ -309,11 +309,33 @@ static void destroyed_with_requests_outstanding(void **state)
     }
 }
 
+/* What it has kept once is not waited for as long again. */
+static void device_that_keeps_the_last_request(void **state)
+{
+    (void)state;
+    fake_flush_by_itself(false);
+    assert_true(post(&request[0], true));
+    fake_send_completes(conn->q.qp, 0, IBV_WC_WR_FLUSH_ERR);
+    vbn_conn_fail(conn, VBN_EV_GONE, "test");
+    lone_pass(ctx, 900);
+    assert_int_equal(conn->state, VBN_CONN_DRAINING);
+    lone_pass(ctx, 200);
+    assert_int_equal(request[0].calls, 1);
+    assert_true(TAILQ_EMPTY(&ctx->conns));
+    conn = lone_connect(ctx, 8);
+    vbn_conn_fail(conn, VBN_EV_GONE, "test");
+    lone_pass(ctx, 40);
+    assert_false(TAILQ_EMPTY(&ctx->conns));
+    lone_pass(ctx, 60);
+    assert_true(TAILQ_EMPTY(&ctx->conns));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_completion_frees_all_before_it, setup, teardown),
         cmocka_unit_test_setup_teardown(requests_that_nobody_waits_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(device_that_keeps_the_last_request, setup, teardown),
         cmocka_unit_test_setup_teardown(a_completion_says_nothing_of_earlier_signaled_ones, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(room_for_the_depth, setup, teardown),
