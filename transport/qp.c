@@ -84,6 +84,12 @@ VBN_COLD static void conn_failed(struct vbn_conn *conn, const struct ibv_wc *wc)
                   wc->vendor_err);
 }
 
+static bool is_outstanding(const struct vbn_qp *q, const struct vbn_wr *wr)
+{
+    return wr->slot - q->tail < q->head - q->tail && q->ring[wr->slot & q->mask] == wr;
+}
+
+/* It is over already where the device has told of the end of a later one before. */
 VBN_COLD static void wr_failed(struct vbn_wr *wr, const struct ibv_wc *wc)
 {
     struct vbn_conn *conn = wr->conn;
@@ -93,7 +99,8 @@ VBN_COLD static void wr_failed(struct vbn_wr *wr, const struct ibv_wc *wc)
     if (wr == &conn->q.drain) /* the last to be flushed: what has not reported by now never will */
         for (uint32_t slot = conn->q.tail; slot != wr->slot; slot++)
             retire_slot(&conn->q, slot, VBN_ERR_PEER_LOST);
-    retire_slot(&conn->q, wr->slot, status_of(wc->status));
+    if (is_outstanding(&conn->q, wr))
+        retire_slot(&conn->q, wr->slot, status_of(wc->status));
     free_slots(&conn->q);
     vbn_conn_check_drained(conn);
 }

@@ -289,8 +289,7 @@ static void ack_run(void *obj, uint64_t gen)
 
 static void early_complete(struct sim_qp *qp, struct sim_wqe *wqe)
 {
-    bool failed = wqe->status != IBV_WC_SUCCESS; /* its stream is about to end */
-    if (sim_wqe_is_read(wqe) || wqe->completed || failed || local_check(qp, wqe) != IBV_WC_SUCCESS)
+    if (sim_wqe_is_read(wqe) || wqe->completed || local_check(qp, wqe) != IBV_WC_SUCCESS)
         return;
     sim_wqe_verify(qp, wqe, "on the wire");
     sim_wqe_copy(wqe);
@@ -305,6 +304,8 @@ static void early_run(void *obj, uint64_t gen)
     qp->early_armed = false;
     while (qp->early_next) {
         struct sim_wqe *wqe = qp->early_next;
+        if (wqe->status != IBV_WC_SUCCESS) /* the stream is about to end, and takes no more */
+            break;
         if (sim_wqe_is_read(wqe) && wqe->state != SIM_WQE_DONE && !sim_node_is_soft_iwarp(qp->node))
             break;
         qp->early_next = wqe->next;

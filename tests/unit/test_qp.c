@@ -126,6 +126,25 @@ static void a_completion_says_nothing_of_earlier_signaled_ones(void **state)
     assert_true(vbn_qp_drained(&conn->q));
 }
 
+/* No device should, but what it says decides about memory. */
+static void fails_after_a_later_one_has_ended_well(void **state)
+{
+    vbn_endpoint_t *ep = conn->ep;
+
+    (void)state;
+    assert_true(post(&request[0], false));
+    assert_true(post(&request[1], true));
+    fake_send_completes(conn->q.qp, 1, IBV_WC_SUCCESS);
+    lone_progress(ctx);
+    retired_well(0, 2);
+    fake_send_completes(conn->q.qp, 0, IBV_WC_LOC_QP_OP_ERR);
+    lone_progress(ctx);
+    retired_well(0, 2); /* once */
+    assert_null(ep->conn);
+    lone_pass(ctx, 60);
+    assert_int_equal(ep->conn_count, 0);
+}
+
 static void room_for_the_depth(void **state)
 {
     (void)state;
@@ -338,6 +357,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(device_that_keeps_the_last_request, setup, teardown),
         cmocka_unit_test_setup_teardown(a_completion_says_nothing_of_earlier_signaled_ones, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(fails_after_a_later_one_has_ended_well, setup, teardown),
         cmocka_unit_test_setup_teardown(room_for_the_depth, setup, teardown),
         cmocka_unit_test_setup_teardown(counters_wrap, setup, teardown),
         cmocka_unit_test_setup_teardown(reserves_its_share_of_completions, setup, teardown),
