@@ -193,6 +193,7 @@ static void open_two(uint64_t seed)
     received = ended = done_count = done_status = 0;
     assert_true(world_open(&world, &plan));
     world.endpoint_error = on_endpoint_error;
+    world.calls_fail = true;
     for (int i = A; i <= B; i++) {
         fabric_enter(world.ranks[i].rank);
         vbn_am_handler(world.ranks[i].ctx, AM, on_message, NULL);

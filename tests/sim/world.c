@@ -427,6 +427,12 @@ static void check_silence(struct world *world, const struct world_rank *rank)
                    rank->number, (unsigned long long)said);
 }
 
+/* Nothing fails, and nobody closes while others connect to him. */
+static bool keeps_connections(const struct world *world)
+{
+    return world_is_sound(world) && !world->calls_fail && !world->reopens;
+}
+
 void world_rank_close(struct world *world, struct world_rank *rank)
 {
     struct vbn_counters counters = {.size = sizeof(counters)};
@@ -450,7 +456,7 @@ void world_rank_close(struct world *world, struct world_rank *rank)
     check_silence(world, rank);
     if (rank->close_late && !rank->is_dead && world_is_sound(world))
         world_fail(world, "rank %d: vbn_close() dropped something without a fault", rank->number);
-    if (counters.conns_lost && world_is_sound(world) && !world->reopens)
+    if (counters.conns_lost && keeps_connections(world))
         world_fail(world, "rank %d lost %llu connections without a fault", rank->number,
                    (unsigned long long)counters.conns_lost);
 }
@@ -478,7 +484,7 @@ static void check_requests(struct world *world)
 int world_close(struct world *world)
 {
     uint64_t limit_ns = fabric_now_ns() + 20000 * (uint64_t)MS_NS;
-    if (world_is_sound(world) && !world->reopens)
+    if (keeps_connections(world))
         check_requests(world);
     draw_closing(world);
     while (shut_some(world) && fabric_now_ns() < limit_ns)

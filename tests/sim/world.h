@@ -49,7 +49,7 @@ struct world {
     uint32_t slowness_ppm;               /* a rank's chance to sleep through a turn */
     bool recovers;                       /* lost connections are made again */
     bool reopens;                        /* ranks close and open again while others run */
-    bool calls_fail;                     /* verbs and others may fail at random */
+    bool calls_fail;                     /* verbs and others may fail */
     uint64_t lost, recoveries, replayed; /* connections lost, made again; requests sent again */
     uint64_t ringed;                     /* messages written into rings */
     bool failed;
