@@ -179,6 +179,7 @@ static void act_up(struct vbn_conn *conn)
                                             vbn_options_version_min(&conn->ctx->opts),
                                             conn->hello.version, conn->hello.version_min);
     vbn_ring_init(conn);
+    vbn_bare_init(conn);
     conn->told_next = conn->ep->rx_next;
     conn->peer_ready = conn->active || !conn->ctx->device.iwarp;
     conn->cause[0] = '\0';

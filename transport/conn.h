@@ -10,6 +10,7 @@
 #ifndef VBN_CONN_H
 #define VBN_CONN_H
 
+#include "bare.h"
 #include "flow.h"
 #include "netif.h"
 #include "qp.h"
@@ -62,6 +63,7 @@ struct vbn_conn {
     struct vbn_rq rq; /* its own receive queue, where none is shared */
     struct vbn_flow flow;
     struct vbn_ring ring;
+    struct vbn_bare bare;
     uint16_t window;    /* granted by vbn_rx_grant(), or 0 */
     uint8_t version;    /* of the wire, once established */
     bool active;        /* we asked */

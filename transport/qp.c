@@ -154,6 +154,11 @@ static unsigned access_flags(const struct vbn_conn *conn)
            (conn->ctx->device.has_atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0u);
 }
 
+static uint32_t packet_of(enum ibv_mtu mtu)
+{
+    return 128u << mtu;
+}
+
 static int modify_by_cm(struct vbn_conn *conn, enum ibv_qp_state state, uint8_t read_in,
                         uint8_t read_out)
 {
@@ -165,6 +170,8 @@ static int modify_by_cm(struct vbn_conn *conn, enum ibv_qp_state state, uint8_t 
     mask &= 0x1fffff; /* some kernels set bits that belong to no attribute */
     if (mask & IBV_QP_ACCESS_FLAGS)
         attr.qp_access_flags = access_flags(conn);
+    if (mask & IBV_QP_PATH_MTU)
+        conn->q.packet = packet_of(attr.path_mtu);
     if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
         attr.max_dest_rd_atomic = read_in;
     if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
@@ -232,6 +239,7 @@ int vbn_qp_join(struct vbn_conn *conn, const struct vbn_path *own, uint32_t psn,
 
     if (rc)
         return rc;
+    conn->q.packet = packet_of(attr.path_mtu);
     attr.qp_state = IBV_QPS_RTS;
     rc = ibv_modify_qp(conn->q.qp, &attr,
                        IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |

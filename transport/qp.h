@@ -20,6 +20,7 @@ struct rdma_cm_id;
 struct vbn_qp {
     struct ibv_qp *qp;
     uint32_t qp_num;
+    uint32_t packet; /* bytes of data in a packet, once connected; 0 on iWARP */
     struct vbn_cq *cq;
     uint32_t cq_entries;
     struct vbn_wr **ring;    /* NULL where nobody waits for the slot */

@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 
-#define VERSION     2 /* of the wire, that knows of rings */
 #define LOOK_MIN_NS (1 * VBN_MS_NS)
 #define LOOK_MAX_NS (32 * VBN_MS_NS)
 
@@ -106,7 +105,7 @@ void vbn_ring_consider(struct vbn_conn *conn)
 
     in->came = 0;
     in->sleeps = rings->sleeps;
-    if (slept || in->slots || !rings->max || conn->version < VERSION ||
+    if (slept || in->slots || !rings->max || conn->version < VBN_WIRE_RINGS ||
         conn->state != VBN_CONN_ESTABLISHED || conn->ctx->closing)
         return;
     if (rings->count < rings->max)
@@ -172,7 +171,7 @@ bool vbn_ring_told(struct vbn_conn *conn, const struct vbn_wire_ring *word)
     struct vbn_ring_out *out = &conn->ring.out;
     struct vbn_ring_in *in = &conn->ring.in;
 
-    if (conn->version < VERSION || (word->heard != in->count && word->heard != in->heard))
+    if (conn->version < VBN_WIRE_RINGS || (word->heard != in->count && word->heard != in->heard))
         return false;
     in->heard = word->heard;
     if (in->slots && in->count % 2 == 0 && in->heard == in->count)

@@ -182,7 +182,7 @@ VBN_COLD static bool take_control(struct vbn_conn *conn, const struct vbn_rxbuf 
         return false;
     }
     if (type == VBN_WIRE_RING &&
-        !(vbn_wire_ring_read((char *)buf->obj.buf + sizeof(struct vbn_wire_hdr), &word) &&
+        !(vbn_wire_ring_read((char *)buf->msg + sizeof(struct vbn_wire_hdr), &word) &&
           vbn_ring_told(conn, &word))) {
         bad_message(conn->ep, "impossible word about rings");
         return false;
@@ -207,7 +207,7 @@ static VBN_INLINE bool take_next(struct vbn_conn *conn, struct vbn_rxbuf *buf,
     }
     if (vbn_likely(hdr->type == VBN_WIRE_AM)) {
         ep->rx_next++;
-        deliver(conn->ctx, ep, hdr, (char *)buf->obj.buf + sizeof(*hdr));
+        deliver(conn->ctx, ep, hdr, (char *)buf->msg + sizeof(*hdr));
     } else if (vbn_likely(hdr->type == VBN_WIRE_TAG)) {
         ep->rx_next++;
         held = take_tagged(conn, buf, hdr);
@@ -235,7 +235,7 @@ VBN_COLD static struct vbn_rxbuf *make_spare(vbn_context_t *ctx)
     if (buf) {
         buf->ctx = ctx;
         buf->own = true;
-        buf->obj.buf = (char *)buf + head;
+        buf->obj.buf = buf->msg = (char *)buf + head;
     }
     ctx->rings.spare = buf;
     return buf;
@@ -294,15 +294,56 @@ VBN_COLD static bool catch_up(struct vbn_conn *conn, const struct vbn_wire_hdr *
 /* --- completions
  * --------------------------------------------------------------------------------------- */
 
+/*
+ * What came of a message is bare: puts its head before it, and returns the length of all. 0: that
+ * cannot be done. What was written into the ring before is taken first, as it is told from.
+ */
+static uint32_t restore(struct vbn_conn *conn, struct vbn_rxbuf *buf, const struct ibv_wc *wc)
+{
+    uint32_t head;
+
+    if (conn->ring.in.slots && conn->ep->conn == conn)
+        vbn_rx_take_ring(conn);
+    if (conn->ep->conn != conn && conn->state != VBN_CONN_ACCEPTING)
+        return 0; /* the endpoint is over, or has another connection */
+    head = vbn_bare_restore(conn, wc->imm_data, buf->msg, wc->byte_len);
+    buf->msg = (char *)buf->msg - head;
+    if (!head)
+        not_as_sent(conn, "bare message without a head", conn->ep->rx_next);
+    return head ? head + wc->byte_len : 0;
+}
+
+/* What BUF has received may be bare, or its head may be wanted later. The length of all of it; 0:
+ * it is nothing. */
+static __attribute__((noinline)) uint32_t take_head(struct vbn_conn *conn, struct vbn_rxbuf *buf,
+                                                    const struct ibv_wc *wc)
+{
+    struct vbn_wire_hdr hdr;
+
+    if (wc->wc_flags & IBV_WC_WITH_IMM)
+        return restore(conn, buf, wc);
+    if (vbn_wire_hdr_read(buf->msg, wc->byte_len, &hdr) && hdr.len >= VBN_BARE_MIN)
+        vbn_bare_keep(&conn->bare.in, &hdr, (char *)buf->msg + sizeof(hdr));
+    return wc->byte_len;
+}
+
 /* What BUF has received. True if it is still needed for it. */
-static inline bool take_message(struct vbn_conn *conn, struct vbn_rxbuf *buf, uint32_t byte_len)
+static inline bool take_message(struct vbn_conn *conn, struct vbn_rxbuf *buf,
+                                const struct ibv_wc *wc)
 {
     const vbn_context_t *ctx = conn->ctx;
     vbn_endpoint_t *ep = conn->ep;
+    uint32_t byte_len = wc->byte_len;
     struct vbn_wire_hdr hdr;
     bool held;
 
-    if (vbn_unlikely(!vbn_wire_hdr_read(buf->obj.buf, byte_len, &hdr))) {
+    buf->msg = (char *)buf->obj.buf + VBN_BARE_ROOM;
+    if (vbn_unlikely(byte_len >= VBN_BARE_MIN - VBN_BARE_HEAD)) {
+        byte_len = take_head(conn, buf, wc);
+        if (!byte_len)
+            return false;
+    }
+    if (vbn_unlikely(!vbn_wire_hdr_read(buf->msg, byte_len, &hdr))) {
         if (byte_len)
             vbn_rx_malformed(ep);
         else if (ep->conn == conn)
@@ -352,7 +393,7 @@ static void rx_done(struct vbn_comp *comp, const struct ibv_wc *wc)
         rx_failed(ctx, conn, buf, wc);
         return;
     }
-    if (vbn_unlikely(take_message(conn, buf, wc->byte_len)))
+    if (vbn_unlikely(take_message(conn, buf, wc)))
         return;
     rq_return(conn, rq, buf);
 }
@@ -504,7 +545,8 @@ static void rxbuf_init(struct vbn_pool *pool, struct vbn_pool_obj *obj)
     buf->ctx = pool->ctx;
     buf->comp.done = rx_done;
     /* What the pool has rounded up is not the peer's: the device refuses more. */
-    buf->sge = (struct ibv_sge){.addr = (uintptr_t)obj->buf, .length = len, .lkey = obj->lkey};
+    buf->sge = (struct ibv_sge){
+        .addr = (uintptr_t)obj->buf + VBN_BARE_ROOM, .length = len, .lkey = obj->lkey};
     buf->wr =
         (struct ibv_recv_wr){.wr_id = (uintptr_t)&buf->comp, .sg_list = &buf->sge, .num_sge = 1};
 }
@@ -526,7 +568,7 @@ static void make_srq(vbn_context_t *ctx)
 int vbn_rx_init(vbn_context_t *ctx, struct vbn_error *err)
 {
     struct vbn_rx *rx = &ctx->rx;
-    size_t buf_size = sizeof(struct vbn_wire_hdr) + ctx->max_am_len;
+    size_t buf_size = VBN_BARE_ROOM + sizeof(struct vbn_wire_hdr) + ctx->max_am_len;
     uint64_t half =
         vbn_mem_lock_limit() / 8 * 3 / buf_size; /* the other half of what pools may pin */
     uint64_t cq_half = vbn_min(ctx->opts.cq_size, ctx->device.max_cqe) / 2;

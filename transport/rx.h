@@ -17,7 +17,8 @@ struct vbn_conn;
 
 struct vbn_rxbuf {
     struct vbn_pool_obj obj;
-    bool own; /* of no pool: for what comes out of a ring */
+    void *msg; /* the message that it holds: its header */
+    bool own;  /* of no pool: for what comes out of a ring */
     struct vbn_comp comp;
     vbn_context_t *ctx;
     struct ibv_sge sge;

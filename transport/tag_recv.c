@@ -223,7 +223,7 @@ static enum vbn_tag_verdict hold(vbn_endpoint_t *ep, struct vbn_rxbuf *buf)
 enum vbn_tag_verdict vbn_tag_arrived(vbn_endpoint_t *ep, struct vbn_rxbuf *buf,
                                      const struct vbn_wire_hdr *hdr)
 {
-    const char *data = (const char *)buf->obj.buf + sizeof(*hdr);
+    const char *data = (const char *)buf->msg + sizeof(*hdr);
     enum vbn_tag_verdict verdict;
 
     if (vbn_unlikely(must_hold(ep, hdr->id)))
@@ -248,11 +248,13 @@ int vbn_tag_unhold(vbn_endpoint_t *ep, bool all)
     int n = 0;
 
     while ((buf = STAILQ_FIRST(&ep->tag.held)) && (all || may_unhold(ep))) {
-        const struct vbn_wire_hdr *hdr = buf->obj.buf;
+        const char *msg = buf->msg;
+        struct vbn_wire_hdr hdr;
         enum vbn_tag_verdict verdict;
 
+        memcpy(&hdr, msg, sizeof(hdr));
         STAILQ_REMOVE_HEAD(&ep->tag.held, held_entry); /* first: this may end the endpoint */
-        verdict = sort(ep, hdr->id, hdr + 1, le32toh(hdr->len));
+        verdict = sort(ep, hdr.id, msg + sizeof(hdr), le32toh(hdr.len));
         if (verdict == VBN_TAG_HELD) { /* no memory */
             STAILQ_INSERT_HEAD(&ep->tag.held, buf, held_entry);
             break;

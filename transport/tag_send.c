@@ -13,16 +13,29 @@
 
 #include <string.h>
 
+/* No packet has more data. Parts of whole packets leave their heads out (bare.h). */
+#define PACKET_MAX 4096u
+
 static size_t part_room(const vbn_context_t *ctx, size_t head_len)
 {
     return ctx->max_am_len - head_len;
 }
 
-/* Hands over as many of T's bytes as fit behind HEAD in one message. */
+/* Bytes of LEFT that the next message takes behind its head: all, or whole packets. */
+static size_t part_len(const vbn_context_t *ctx, size_t head_len, size_t left)
+{
+    size_t room = part_room(ctx, head_len);
+
+    if (left <= room)
+        return left;
+    return room < PACKET_MAX ? room : room / PACKET_MAX * PACKET_MAX;
+}
+
+/* Hands over as many of T's bytes as are to go behind HEAD in one message. */
 static int put_part(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint8_t kind, const void *head,
                     size_t head_len)
 {
-    size_t part = vbn_min(part_room(ep->ctx, head_len), t->cap - t->at);
+    size_t part = part_len(ep->ctx, head_len, t->cap - t->at);
     struct vbn_msg *msg;
     char *at;
     int rc = vbn_tx_get(ep, head_len + part, &msg);

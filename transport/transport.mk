@@ -8,6 +8,8 @@ pkgconfig_DATA = transport/verbena.pc
 # hides, and can put fakes in the place of libibverbs and librdmacm.
 noinst_LTLIBRARIES = libverbena_core.la
 libverbena_core_la_SOURCES = \
+	transport/bare.c \
+	transport/bare.h \
 	transport/base.h \
 	transport/cm.c \
 	transport/cm.h \

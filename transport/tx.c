@@ -54,12 +54,13 @@ static inline bool can_post(const vbn_endpoint_t *ep, int kind)
     return kind != VBN_TX_AM || vbn_flow_may_send(&conn->flow);
 }
 
-/* Posts SWR with the BYTES at the front of OBJ's buffer. WR as for vbn_conn_post(). */
+/* Posts SWR with BYTES of OBJ's buffer, from FROM on. WR as for vbn_conn_post(). */
 static inline bool post_buffer(struct vbn_conn *conn, struct ibv_send_wr *swr,
-                               const struct vbn_pool_obj *obj, uint32_t bytes, unsigned flags,
-                               struct vbn_wr *wr)
+                               const struct vbn_pool_obj *obj, uint32_t from, uint32_t bytes,
+                               unsigned flags, struct vbn_wr *wr)
 {
-    conn->q.sge = (struct ibv_sge){.addr = (uintptr_t)obj->buf, .length = bytes, .lkey = obj->lkey};
+    conn->q.sge =
+        (struct ibv_sge){.addr = (uintptr_t)obj->buf + from, .length = bytes, .lkey = obj->lkey};
     swr->send_flags = flags;
     return vbn_conn_post(conn, swr, wr);
 }
@@ -84,14 +85,15 @@ static __attribute__((noinline)) struct vbn_wr *hold(struct vbn_conn *conn, stru
     return &msg->tx.wr;
 }
 
-/* What is sent inline waits only for the peer's acknowledgement. */
-static VBN_INLINE void post_msg(struct vbn_conn *conn, struct vbn_msg *msg)
+/* Posts MSG: RINGED, into the peer's ring; else but for CUT bytes at its front, which
+ * conn->bare.send tells. What is sent inline waits only for the peer's acknowledgement. */
+static VBN_INLINE void post_as(struct vbn_conn *conn, struct vbn_msg *msg, bool ringed,
+                               uint32_t cut)
 {
     vbn_context_t *ctx = conn->ctx;
     vbn_endpoint_t *ep = conn->ep;
     void *buf = msg->tx.obj.buf;
     struct ibv_send_wr *swr = &conn->q.send;
-    bool ringed = vbn_ring_takes(&conn->ring.out, msg->len, ep->tx_acked);
     uint32_t bytes =
         ringed ? vbn_wire_sealed_len(msg->len) : (uint32_t)sizeof(struct vbn_wire_hdr) + msg->len;
     bool inlined = bytes <= ctx->device.max_inline;
@@ -117,11 +119,30 @@ static VBN_INLINE void post_msg(struct vbn_conn *conn, struct vbn_msg *msg)
         ctx->counters.ring_msgs++;
     } else {
         vbn_wire_hdr_write(buf, &hdr);
+        if (vbn_unlikely(cut)) {
+            swr = &conn->bare.send;
+            ctx->counters.bare_msgs++;
+        }
     }
     if (vbn_unlikely(!inlined || conn->q.unsignaled + 1 >= ctx->opts.signal_period))
         wr = hold(conn, msg, inlined, &flags);
-    if (vbn_unlikely(!post_buffer(conn, swr, &msg->tx.obj, bytes, flags, wr)) && wr)
+    if (vbn_unlikely(!post_buffer(conn, swr, &msg->tx.obj, cut, bytes - cut, flags, wr)) && wr)
         msg_retired(wr, VBN_ERR_PEER_LOST);
+}
+
+static __attribute__((noinline)) void post_long(struct vbn_conn *conn, struct vbn_msg *msg)
+{
+    post_as(conn, msg, false, vbn_bare_cut(conn, msg));
+}
+
+static VBN_INLINE void post_msg(struct vbn_conn *conn, struct vbn_msg *msg)
+{
+    if (vbn_ring_takes(&conn->ring.out, msg->len, conn->ep->tx_acked))
+        post_as(conn, msg, true, 0);
+    else if (vbn_unlikely(msg->len >= VBN_BARE_MIN))
+        post_long(conn, msg);
+    else
+        post_as(conn, msg, false, 0);
 }
 
 static inline void post(vbn_endpoint_t *ep, struct vbn_tx *tx)
@@ -437,7 +458,7 @@ bool vbn_tx_control(struct vbn_conn *conn, uint8_t wire_type)
     vbn_wire_hdr_write(ctl->obj.buf, &hdr);
     bytes = (uint32_t)sizeof(hdr) + hdr.len;
     inlined = bytes <= conn->ctx->device.max_inline;
-    ctl->busy = post_buffer(conn, &conn->q.send, &ctl->obj, bytes,
+    ctl->busy = post_buffer(conn, &conn->q.send, &ctl->obj, 0, bytes,
                             IBV_SEND_SIGNALED | (inlined ? IBV_SEND_INLINE : 0u), &ctl->wr);
     conn->ctx->counters.acks_sent += ctl->busy;
     return ctl->busy;

@@ -75,7 +75,7 @@ void vbn_tx_send(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len)
  * VBN_ERR_AGAIN where it would have to wait. */
 int vbn_tx_send_whole(vbn_endpoint_t *ep, const struct vbn_wire_tag *head, const void *data);
 
-static inline void *vbn_tx_payload(struct vbn_msg *msg)
+static inline void *vbn_tx_payload(const struct vbn_msg *msg)
 {
     return (char *)msg->tx.obj.buf + sizeof(struct vbn_wire_hdr);
 }

@@ -267,7 +267,8 @@ struct vbn_counters {
     uint64_t bad_messages; /* refused: malformed or from a stranger */
     uint64_t recoveries;   /* lost connections that were made again */
     uint64_t replayed;     /* messages, puts and gets posted once more for that */
-    uint64_t ring_msgs;    /* of tx_msgs, those written into memory of the peer's */
+    uint64_t ring_msgs;    /* of tx_msgs, those written into memory of the peer's, */
+    uint64_t bare_msgs;    /* and those that the peer knows the head of */
 };
 
 /* Copies the counters up to their `size`. Any thread. */
@@ -374,8 +375,10 @@ void vbn_half_destroy(vbn_half_t *half);
 /* --- active messages ------------------------------------------------------------------------ */
 
 /*
- * Called for a message with the handler's ID. DATA (LEN bytes, 16-byte aligned, writable) belongs
- * to the handler until it returns. EP is the sender. Messages of one peer come in their order.
+ * Called for a message with the handler's ID. DATA (LEN bytes, writable) belongs to the handler
+ * until it returns. It is 16-byte aligned; of messages of 1,024 bytes and more only 2-byte aligned
+ * on processors that read words from anywhere. EP is the sender. Messages of one peer come in their
+ * order.
  */
 typedef void (*vbn_am_fn)(void *arg, vbn_endpoint_t *ep, uint8_t id, void *data, size_t len);
 

@@ -13,8 +13,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#define VBN_WIRE_VERSION     2           /* highest version that this code speaks: 2 has rings */
+#define VBN_WIRE_VERSION     3           /* highest version that this code speaks */
 #define VBN_WIRE_VERSION_MIN 1           /* lowest */
+#define VBN_WIRE_RINGS       2           /* from this version on there are rings, */
+#define VBN_WIRE_BARES       3           /* and bare messages from this one */
 #define VBN_WIRE_MAGIC       0x314e4256u /* "VBN1" in memory */
 
 /* --- messages ------------------------------------------------------------------------------- */
@@ -181,6 +183,45 @@ static inline bool vbn_wire_sealed_read(const void *slot, uint16_t order, void *
         seal = vbn_wire_seal_add(seal, le64toh(word));
     }
     return le64toh(*from) == seal;
+}
+
+/* --- bare messages: what their immediate data say (bare.h)
+ * ----------------------------------------
+ */
+
+#define VBN_BARE_MIN      1024u /* bytes of payload of a long message: its head is kept */
+#define VBN_BARE_HEAD     32u   /* bytes of payload in a head: as many may be left out */
+#define VBN_BARE_HEADS    4u    /* kept in each direction, the oldest is replaced */
+#define VBN_BARE_SEQS     16u   /* numbers that are told apart */
+#define VBN_BARE_NEWS_MAX 63u
+#define VBN_BARE_ROOM     (sizeof(struct vbn_wire_hdr) + VBN_BARE_HEAD)
+
+/* What has been left out is the header and the first bytes of the payload of a kept message of the
+ * same type, id and length, but for one word. */
+struct vbn_wire_bare {
+    uint8_t head;   /* which of those kept, 2 bits */
+    uint8_t seq;    /* of the header, 4 bits */
+    uint8_t news;   /* by how much `credits` and `ack` of the header are above those last told, 6 */
+    uint8_t word;   /* which 16 bits of the payload are not as they were kept, 4; 0 if none is left
+                       out */
+    uint16_t value; /* but these: the first byte in the lower half */
+};
+
+static inline uint32_t vbn_wire_bare_pack(const struct vbn_wire_bare *b)
+{
+    return b->value | (uint32_t)b->word << 16 | (uint32_t)b->news << 20 | (uint32_t)b->seq << 26 |
+           (uint32_t)b->head << 30;
+}
+
+static inline struct vbn_wire_bare vbn_wire_bare_unpack(uint32_t bits)
+{
+    return (struct vbn_wire_bare){
+        .value = (uint16_t)bits,
+        .word = (uint8_t)(bits >> 16 & 15),
+        .news = (uint8_t)(bits >> 20 & 63),
+        .seq = (uint8_t)(bits >> 26 & 15),
+        .head = (uint8_t)(bits >> 30),
+    };
 }
 
 /* --- tagged messages: what follows the header ------------------------------------------------- */

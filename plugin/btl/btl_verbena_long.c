@@ -31,6 +31,10 @@ _Static_assert(sizeof(struct part) == 8, "travels between hosts");
 /* A convertor may leave the end of a part empty, where the next element would not fit. */
 #define SLACK 16u
 
+/* No packet has more data. Parts of whole packets need no packet more for what is before them:
+ * transport/bare.h. */
+#define PACKET_MAX 4096u
+
 OBJ_CLASS_INSTANCE(btl_verbena_long_t, opal_free_list_item_t, NULL, NULL);
 
 /* --- sending -------------------------------------------------------------------------------- */
@@ -45,6 +49,19 @@ uint32_t btl_verbena_parts(const btl_verbena_module_t *module, size_t len)
     size_t most = part_max(module) - SLACK;
 
     return OPAL_LIKELY(len <= module->attr.max_am_len) ? 1 : (uint32_t)((len + most - 1) / most);
+}
+
+/* Bytes of LEFT, HEADER_LEN of them a header, that are to be in the next of COUNT parts: whole
+ * packets of data, where that leaves no more than fits into the others. */
+static size_t part_len(const btl_verbena_module_t *module, size_t left, size_t header_len,
+                       uint32_t count)
+{
+    size_t most = part_max(module), whole;
+
+    if (left <= most || most < header_len + PACKET_MAX)
+        return most;
+    whole = header_len + (most - header_len) / PACKET_MAX * PACKET_MAX;
+    return left - whole <= (count - 1) * (most - SLACK) ? whole : most;
 }
 
 /* Gets COUNT messages, or none. */
@@ -89,7 +106,7 @@ static uint32_t parts_fill(const btl_verbena_module_t *module, struct btl_verben
 
     while (left > 0 && used < count) {
         char *data = vbn_msg_data(parts[used]);
-        size_t len = part_max(module);
+        size_t len = part_len(module, left, from->header_len, count - used);
 
         memcpy(data, &head, sizeof(head));
         if (!take(from, data + sizeof(head), &len))

@@ -10,6 +10,7 @@
 
 #include "rma.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 
 enum { PEER = 7, ID = 5, OPS_MAX = 300, BYTES_MAX = 1200 };
@@ -28,6 +29,9 @@ static struct {
     struct vbn_wire_ring said, word; /* of rings: by it, and by us */
     unsigned slot;                   /* of our ring, that it writes next */
     unsigned slots;                  /* of its ring, that we have written */
+    uint32_t heard;                  /* of its own, that we acknowledged last */
+    unsigned whole;                  /* long messages that it sent whole */
+    uint8_t fills[VBN_BARE_HEADS];   /* what the last of those began with */
 } peer;
 
 /* What our handler saw, and does besides. */
@@ -104,6 +108,19 @@ static void read_ring_write(const struct fake_send *s, struct vbn_wire_hdr *h)
     fuzz_check(h->type == VBN_WIRE_AM, "only messages go by rings");
 }
 
+/* A long message of ours without its head. */
+static void read_bare(const struct fake_send *s, struct vbn_wire_hdr *h)
+{
+    struct vbn_wire_bare bare = vbn_wire_bare_unpack(ntohl(s->wr.imm_data));
+
+    fuzz_check(conn->version >= 3 && s->sge.length % 1024 == 0, "whole packets, which it knows of");
+    fuzz_check(bare.seq == peer.queued % 16, "the lowest bits of its number");
+    *h = (struct vbn_wire_hdr){.type = VBN_WIRE_AM,
+                               .credits = (uint16_t)(peer.told + bare.news),
+                               .seq = peer.queued,
+                               .ack = peer.heard + bare.news};
+}
+
 /* Looks at what this side has sent since: grants, and the rules that it has to keep. */
 static void read_ours(void)
 {
@@ -116,6 +133,8 @@ static void read_ours(void)
         if (s->wr.opcode == IBV_WR_RDMA_WRITE && s->wr.num_sge &&
             s->sge.addr - (uintptr_t)region >= sizeof(region)) /* no put */
             read_ring_write(s, &h);
+        else if (s->wr.opcode == IBV_WR_SEND_WITH_IMM)
+            read_bare(s, &h);
         else if (s->wr.opcode != IBV_WR_SEND || !s->wr.num_sge)
             continue;
         else
@@ -130,6 +149,7 @@ static void read_ours(void)
         peer.taken++;
         peer.queued += h.type == VBN_WIRE_AM;
         peer.told = h.credits;
+        peer.heard = h.ack;
     }
 }
 
@@ -394,10 +414,103 @@ static void op_ring_write(struct fuzz_in *in)
     ring_message(&h, payload);
 }
 
+enum { LONG = 1024 };
+
+/* A long message, whose head is kept. */
+static void op_long(struct fuzz_in *in)
+{
+    uint8_t bytes[BYTES_MAX], fill = fuzz_u8(in);
+    struct vbn_wire_hdr h = {.type = VBN_WIRE_AM,
+                             .id = ID,
+                             .len = LONG,
+                             .credits = peer.granted,
+                             .seq = peer.seq,
+                             .ack = peer.queued};
+
+    if (peer.sent == peer.told)
+        return;
+    vbn_wire_hdr_write(bytes, &h);
+    memset(bytes + sizeof(h), fill, LONG);
+    peer.fills[peer.whole++ % VBN_BARE_HEADS] = fill;
+    message(bytes, sizeof(h) + LONG);
+}
+
+/* What the model makes of LEN bytes that come bare. */
+static bool is_legal_bare(const struct vbn_wire_bare *b, size_t len, bool *doubtful)
+{
+    uint16_t credits = (uint16_t)(peer.granted + b->news - peer.taken);
+    bool too_many = peer.sent == peer.told || credits > VBN_WINDOW_MAX;
+    size_t left_out = LONG - len;
+    bool known = conn->version >= 3 && b->head < peer.whole && left_out <= VBN_BARE_HEAD &&
+                 left_out % 2 == 0 && (b->word == 0 || 2u * b->word < left_out);
+
+    bool next = known && b->seq == peer.seq % 16;
+
+    if (len < LONG - VBN_BARE_HEAD) { /* no long one, whatever comes with it */
+        *doubtful = peer.sent && !len;
+        return false;
+    }
+    *doubtful = peer.sent && (!next || too_many);
+    return next && !too_many && b->news <= peer.queued - peer.ack;
+}
+
+/* A bare one: a right one, or with anything wrong in it. */
+static void op_bare(struct fuzz_in *in)
+{
+    uint8_t how = fuzz_u8(in), bytes[LONG + 16], want[LONG], fill = fuzz_u8(in);
+    struct vbn_wire_bare b = {.head = how & 3, .seq = peer.seq % 16, .value = 0x5a5a};
+    size_t len = LONG - (how >> 2 & 15) * 2u, left_out;
+    unsigned calls, failures = unit.failures;
+    bool released = peer.released, legal, doubtful;
+
+    take_all();
+    if (!alive())
+        return;
+    read_ours();
+    b.seq = peer.seq % 16;
+    if (how & 0x40)
+        b.news = (uint8_t)(peer.queued - peer.ack > 63 ? 63 : peer.queued - peer.ack);
+    if (how & 0x80) {
+        b = vbn_wire_bare_unpack(ntohl(fuzz_u16(in) | (uint32_t)fuzz_u16(in) << 16));
+        len = fuzz_u16(in) % (sizeof(bytes) + 1);
+    }
+    calls = got.calls;
+    legal = is_legal_bare(&b, len, &doubtful);
+    memset(bytes, fill, sizeof(bytes));
+    if (!fake_message_imm(conn->q.qp, bytes, len, htonl(vbn_wire_bare_pack(&b)))) {
+        fuzz_check(!legal, "who keeps to his credits finds a buffer");
+        return;
+    }
+    if (legal) {
+        peer.sent++;
+        peer.granted = (uint16_t)(peer.granted + b.news);
+        peer.ack += b.news;
+        peer.seq++;
+    }
+    take_all();
+    if (!legal) {
+        expect_end(released, doubtful, calls, failures);
+        return;
+    }
+    fuzz_check(unit.failures == failures, "what is legal does no harm");
+    if (released && !alive())
+        return;
+    left_out = LONG - len;
+    memset(want, fill, sizeof(want));
+    memset(want, peer.fills[b.head], left_out);
+    if (left_out) {
+        want[2 * b.word] = (uint8_t)b.value;
+        want[2 * b.word + 1] = (uint8_t)(b.value >> 8);
+    }
+    fuzz_check(got.calls == calls + 1, "a bare message is delivered once");
+    fuzz_check(got.len == LONG && !memcmp(got.bytes, want, LONG), "with its head");
+}
+
 static void op_send(struct fuzz_in *in)
 {
     static uint8_t bytes[BYTES_MAX];
-    struct iovec iov = {bytes, fuzz_u8(in) * 5u};
+    uint8_t how = fuzz_u8(in);
+    struct iovec iov = {bytes, how == 0xcc ? LONG : how * 5u};
     int rc = vbn_am_send(ep, ID, &iov, 1);
 
     if (iov.iov_len > ctx->max_am_len)
@@ -464,7 +577,8 @@ static void operate(struct fuzz_in *in)
     static void (*const ops[])(struct fuzz_in *) = {
         op_good,          op_good,  op_good,      op_patched,   op_raw,        op_send,
         op_send,          op_rma,   op_complete,  op_time,      op_handler,    op_close,
-        op_receive_fails, op_leave, op_ring_word, op_ring_word, op_ring_write, op_ring_write};
+        op_receive_fails, op_leave, op_ring_word, op_ring_word, op_ring_write, op_ring_write,
+        op_long,          op_bare,  op_bare};
     void (*op)(struct fuzz_in *) = ops[fuzz_u8(in) % (sizeof(ops) / sizeof(ops[0]))];
 
     if (peer.released && needs_endpoint(op))

@@ -233,6 +233,17 @@ static void never_sent(struct hostile *h, struct ibv_send_wr *wr)
     say(h, wr, &hdr, 0);
 }
 
+/* Packets whose head was never told, with any immediate data. */
+static void head_never_told(struct hostile *h, struct ibv_send_wr *wr)
+{
+    struct vbn_wire_hdr hdr = header(h, VBN_WIRE_AM);
+
+    hdr.len = VBN_BARE_MIN;
+    say(h, wr, &hdr, hdr.len);
+    wr->opcode = IBV_WR_SEND_WITH_IMM;
+    wr->imm_data = (uint32_t)rnd(h);
+}
+
 /* A tagged message of a kind that does not exist. */
 static void unknown_kind(struct hostile *h, struct ibv_send_wr *wr)
 {
@@ -436,6 +447,8 @@ struct kind kinds[] = {
      .reasons = REASON(BUSY), .speak = credits_beyond_the_window},
     {.name = "message/never-sent", .then = THEN_SPEAKS,
      .reasons = REASON(BUSY), .speak = never_sent},
+    {.name = "message/head-never-told", .then = THEN_SPEAKS,
+     .reasons = REASON(BUSY), .speak = head_never_told},
     {.name = "message/unknown-kind", .then = THEN_SPEAKS,
      .reasons = REASON(BUSY), .speak = unknown_kind},
     {.name = "message/unasked-answer", .then = THEN_SPEAKS,

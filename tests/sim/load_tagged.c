@@ -244,9 +244,11 @@ static int other_pick(const struct node *node)
 
 static size_t size_pick(void)
 {
-    switch (fabric_random(8)) {
+    switch (fabric_random(9)) {
     case 0:
         return 0;
+    case 8:
+        return 1024 * (1 + fabric_random(2)); /* whole packets: some go bare */
     case 1:
         return fabric_random(BUF_BYTES + 1);
     case 2:

@@ -6,7 +6,9 @@
  */
 #include "sim.h"
 
-enum { GARBLE_BYTES = 16 };
+#include <arpa/inet.h>
+
+enum { GARBLE_BYTES = 16, GARBLE_SHIFT = 20 };
 
 static bool needs_receive(const struct sim_wqe *wqe)
 {
@@ -114,10 +116,25 @@ static void garble_head(const struct sim_qp *from, uint8_t *bytes, uint64_t len)
         sim_garble(from->node, bytes, len < GARBLE_BYTES ? len : GARBLE_BYTES);
 }
 
-static void garble(const struct sim_qp *from, const struct sim_rwqe *rwqe, uint64_t len)
+/* Where the head is told by immediate data, of those 8 of the bits that a receiver can check. */
+static void garble_imm(const struct sim_qp *from, struct sim_wqe *wqe)
+{
+    uint32_t imm = ntohl(wqe->imm);
+    uint8_t checked = (uint8_t)(imm >> GARBLE_SHIFT);
+
+    sim_garble(from->node, &checked, 1);
+    imm = (imm & ~(0xffu << GARBLE_SHIFT)) | (uint32_t)checked << GARBLE_SHIFT;
+    wqe->imm = htonl(imm);
+}
+
+static void garble(const struct sim_qp *from, const struct sim_rwqe *rwqe, struct sim_wqe *wqe)
 {
     const struct ibv_sge *head = &rwqe->sge[0];
-    if (rwqe->num_sge)
+    uint64_t len = wqe->length;
+
+    if (wqe->opcode == IBV_WR_SEND_WITH_IMM && from)
+        garble_imm(from, wqe);
+    else if (rwqe->num_sge)
         garble_head(from, (uint8_t *)(uintptr_t)head->addr,
                     len < head->length ? len : head->length);
 }
@@ -189,10 +206,9 @@ static enum sim_answer receive(struct sim_qp *qp, const struct sim_qp *requester
         return refuse(qp, wqe, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR, status);
     }
     sim_sge_copy(rwqe->sge, rwqe->num_sge, wqe->sge, wqe->num_sge, wqe->length);
-    garble(requester, rwqe, wqe->length);
+    garble(requester, rwqe, wqe);
     sim_push_recv(qp, rwqe, wqe, IBV_WC_SUCCESS);
-    if (wqe->opcode == IBV_WR_SEND && has_receive(qp) && !sim_node_is_iwarp(qp->node) &&
-        sim_chance(sim.config.unsound_ppm))
+    if (has_receive(qp) && !sim_node_is_iwarp(qp->node) && sim_chance(sim.config.unsound_ppm))
         receive_again(qp, wqe);
     return SIM_ANSWER_ACK;
 }

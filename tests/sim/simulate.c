@@ -35,7 +35,7 @@ enum { LOADS = sizeof(loads) / sizeof(loads[0]), JOBS_MAX = 256 };
 
 struct totals {
     uint64_t runs, failures, ranks, messages, bytes, faults, ghosts, traces;
-    uint64_t lost, recoveries, replayed, ringed;
+    uint64_t lost, recoveries, replayed, ringed, bare;
     uint64_t kinds[FABRIC_FAULTS];
     double virtual_s;
 };
@@ -144,6 +144,7 @@ static bool run_one(const struct request *request, const struct load *load, uint
     totals->recoveries += world.recoveries;
     totals->replayed += world.replayed;
     totals->ringed += world.ringed;
+    totals->bare += world.bare;
     if (!violations && !world.failed)
         return true;
     totals->failures++;
@@ -247,6 +248,7 @@ static void totals_add(struct totals *to, const struct totals *more)
     to->recoveries += more->recoveries;
     to->replayed += more->replayed;
     to->ringed += more->ringed;
+    to->bare += more->bare;
     to->traces ^= more->traces;
     to->virtual_s += more->virtual_s;
 }
@@ -317,9 +319,11 @@ int main(int argc, char **argv)
            (unsigned long long)totals.faults, (unsigned long long)totals.ghosts,
            (unsigned long long)totals.traces);
     printf(
-        "connections: %llu lost, %llu made again, %llu requests sent again, %llu messages by rings\n",
+        "connections: %llu lost, %llu made again, %llu requests sent again, %llu messages by rings, %llu "
+        "bare\n",
         (unsigned long long)totals.lost, (unsigned long long)totals.recoveries,
-        (unsigned long long)totals.replayed, (unsigned long long)totals.ringed);
+        (unsigned long long)totals.replayed, (unsigned long long)totals.ringed,
+        (unsigned long long)totals.bare);
     printf("faults:");
     for (int kind = 0; kind < FABRIC_FAULTS; kind++)
         printf("%s %s %llu", kind ? "," : "", fabric_fault_names[kind],

@@ -124,6 +124,7 @@ void fake_send_completes(struct ibv_qp *qp, unsigned n, enum ibv_wc_status statu
 /* A message of LEN bytes arrives at QP, into the oldest receive, which fails where it is too short.
  * False: none was posted. */
 bool fake_message(struct ibv_qp *qp, const void *bytes, size_t len);
+bool fake_message_imm(struct ibv_qp *qp, const void *bytes, size_t len, uint32_t imm_data);
 
 /* The oldest receive of QP completes with STATUS and no message. */
 void fake_recv_fails(struct ibv_qp *qp, enum ibv_wc_status status);

@@ -310,10 +310,11 @@ int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask
 {
     (void)id;
     *mask = IBV_QP_STATE;
+    attr->path_mtu = IBV_MTU_1024;
     if (attr->qp_state == IBV_QPS_INIT)
         *mask |= IBV_QP_ACCESS_FLAGS;
     else if (attr->qp_state == IBV_QPS_RTR)
-        *mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+        *mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MTU;
     else
         *mask |= IBV_QP_MAX_QP_RD_ATOMIC;
     return fake_fails(FAKE_INIT_QP_ATTR) ? -1 : 0;

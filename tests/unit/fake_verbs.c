@@ -568,10 +568,9 @@ static struct fake_rq *rq_of(struct ibv_qp *qp)
     return qp->srq ? &((struct fake_srq *)qp->srq)->rq : &fake_qp(qp)->rq;
 }
 
-bool fake_message(struct ibv_qp *qp, const void *bytes, size_t len)
+static bool message(struct ibv_qp *qp, const void *bytes, size_t len, struct ibv_wc wc)
 {
     struct fake_rq *rq = rq_of(qp);
-    struct ibv_wc wc = {.opcode = IBV_WC_RECV, .qp_num = qp->qp_num, .byte_len = (uint32_t)len};
 
     if (rq->done == rq->count)
         return false;
@@ -579,9 +578,23 @@ bool fake_message(struct ibv_qp *qp, const void *bytes, size_t len)
         memcpy((void *)(uintptr_t)rq->sge[rq->done].addr, bytes, len);
     else
         wc.status = IBV_WC_LOC_LEN_ERR;
+    wc.opcode = IBV_WC_RECV;
+    wc.qp_num = qp->qp_num;
+    wc.byte_len = (uint32_t)len;
     wc.wr_id = rq->wr[rq->done++].wr_id;
     fake_completion(qp->recv_cq, &wc);
     return true;
+}
+
+bool fake_message(struct ibv_qp *qp, const void *bytes, size_t len)
+{
+    return message(qp, bytes, len, (struct ibv_wc){0});
+}
+
+bool fake_message_imm(struct ibv_qp *qp, const void *bytes, size_t len, uint32_t imm_data)
+{
+    return message(qp, bytes, len,
+                   (struct ibv_wc){.wc_flags = IBV_WC_WITH_IMM, .imm_data = imm_data});
 }
 
 /* --- queue pairs ------------------------------------------------------------------------------ */

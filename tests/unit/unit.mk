@@ -3,7 +3,7 @@
 
 if HAVE_CMOCKA
 # Over verbs that do what the test says (fake.h).
-UNIT_FAKED = tests/unit/test_away tests/unit/test_cm tests/unit/test_conn tests/unit/test_cq tests/unit/test_device \
+UNIT_FAKED = tests/unit/test_away tests/unit/test_bare tests/unit/test_cm tests/unit/test_conn tests/unit/test_cq tests/unit/test_device \
 	tests/unit/test_endpoint tests/unit/test_flow tests/unit/test_half tests/unit/test_mem \
 	tests/unit/test_netif tests/unit/test_options tests/unit/test_pool \
 	tests/unit/test_qp tests/unit/test_qpmap tests/unit/test_recover tests/unit/test_ring tests/unit/test_rma tests/unit/test_rx \
@@ -23,6 +23,8 @@ UNIT_LINK = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=
 
 tests_unit_test_away_SOURCES = tests/unit/test_away.c $(UNIT_COMMON)
 tests_unit_test_away_LDFLAGS = $(UNIT_LINK)
+tests_unit_test_bare_SOURCES = tests/unit/test_bare.c $(UNIT_COMMON)
+tests_unit_test_bare_LDFLAGS = $(UNIT_LINK)
 tests_unit_test_cm_SOURCES = tests/unit/test_cm.c $(UNIT_COMMON)
 tests_unit_test_cm_LDFLAGS = $(UNIT_LINK)
 tests_unit_test_conn_SOURCES = tests/unit/test_conn.c $(UNIT_COMMON)
