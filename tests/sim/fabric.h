@@ -160,8 +160,6 @@ void fabric_address_set(int node, bool there); /* GID events, getifaddrs; packet
 /* Messages of the connection manager that RANK sent for while its node had no address: after one
  * soft-RoCE makes no connection any more (doc/behaviours.md, i). */
 uint64_t fabric_said_without_address(int rank);
-/* How often ASKER has asked ASKED for a connection, repetitions of a request not counted. */
-uint32_t fabric_connections_asked(int asker, int asked);
 void fabric_device_remove(int node);  /* DEVICE_FATAL, DEVICE_REMOVAL; every call fails */
 void fabric_node_power_off(int node); /* silence: no packet in or out, no CM message */
 /* The process dies, its kernel cleans up (peers are told by the CM). The rank's memory is still
@@ -193,6 +191,8 @@ uint64_t fabric_alloc_bytes(void);
 int fabric_violations(void);
 const char *fabric_violation_text(int index); /* the first 16 are kept; NULL beyond */
 void fabric_violations_clear(void);           /* for tests of the fabric itself */
+/* How often ASKER has asked ASKED for a connection, repetitions of a request not counted. */
+uint32_t fabric_connections_asked(int asker, int asked);
 uint64_t fabric_trace_hash(void);
 void fabric_trace_print(FILE *out); /* seed, configuration, the last events */
 /* A line in the trace from the workload; also hashed. text must be a literal. */

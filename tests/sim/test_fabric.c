@@ -448,6 +448,33 @@ static void iwarp_completions_out_of_order(void **state)
     pair_close();
 }
 
+/* What is posted in the error state is flushed, but by siw, which never tells of it. */
+static void iwarp_posts_in_error(void **state)
+{
+    (void)state;
+    for (int soft = 0; soft < 2; soft++) {
+        const struct fabric_node_attr attr = {.transport = FABRIC_IWARP, .soft_iwarp = soft};
+        struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+        struct ibv_wc wc;
+
+        pair_open(&attr, true);
+        fabric_enter(a.rank);
+        assert_int_equal(ibv_modify_qp(ab.qp, &error, IBV_QP_STATE), 0);
+        assert_int_equal(rig_send(&ab, 64, 0, IBV_SEND_SIGNALED), 0);
+        rig_settle(1000000000);
+        assert_int_equal(rig_poll(&a, &wc), !soft);
+        if (!soft)
+            assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+        rig_expect(&a, RDMA_CM_EVENT_DISCONNECTED);
+        rig_expect(&b, RDMA_CM_EVENT_DISCONNECTED);
+        rig_destroy(&ab);
+        rig_destroy(&ba);
+        rig_close(&a);
+        rig_close(&b);
+        assert_int_equal(fabric_destroy(), 0);
+    }
+}
+
 static void iwarp_overrun_ends_the_stream(void **state)
 {
     (void)state;
@@ -514,6 +541,7 @@ int main(void)
         cmocka_unit_test(addresses),
         cmocka_unit_test(iwarp_moves_bytes),
         cmocka_unit_test(iwarp_completions_out_of_order),
+        cmocka_unit_test(iwarp_posts_in_error),
         cmocka_unit_test(iwarp_overrun_ends_the_stream),
         cmocka_unit_test(same_seed_same_run),
     };
