@@ -15,8 +15,7 @@
  * say so, it goes whole. Repeated over another connection it goes whole, too.
  * Ownership. A connection's, and gone with it. iWARP has no sends with immediate data.
  * Errors. What no head is known for, or has another number, ends the connection (rx.c).
- * Source. Header caching: Liu, Wu, Panda, "High Performance RDMA-Based MPI Implementation over
- * InfiniBand", ICS 2003, there without regard to packets.
+ * Source. Header caching, as MVAPICH's RDMA fast path has it; which messages gain, packets decide.
  */
 #ifndef VBN_BARE_H
 #define VBN_BARE_H
