@@ -154,9 +154,10 @@ static unsigned access_flags(const struct vbn_conn *conn)
            (conn->ctx->device.has_atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0u);
 }
 
+/* 0: there is no such MTU, and ibv_modify_qp() will say so. */
 static uint32_t packet_of(enum ibv_mtu mtu)
 {
-    return 128u << mtu;
+    return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0;
 }
 
 static int modify_by_cm(struct vbn_conn *conn, enum ibv_qp_state state, uint8_t read_in,
