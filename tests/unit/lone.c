@@ -165,9 +165,15 @@ struct vbn_conn *lone_attempt(vbn_context_t *ctx, uint64_t uid, enum vbn_conn_st
 
 struct vbn_conn *lone_connect(vbn_context_t *ctx, uint64_t uid)
 {
+    return lone_connect_by(ctx, uid, VBN_WIRE_VERSION);
+}
+
+struct vbn_conn *lone_connect_by(vbn_context_t *ctx, uint64_t uid, uint8_t wire_version)
+{
     struct vbn_conn *conn = lone_attempt(ctx, uid, VBN_CONN_CONNECTING);
     struct vbn_wire_hello hello = lone_hello(ctx, uid);
 
+    hello.version = hello.version_min = wire_version;
     lone_answer(conn, &hello);
     lone_progress(ctx);
     assert_int_equal(conn->state, VBN_CONN_ESTABLISHED);

@@ -50,6 +50,7 @@ void lone_at_home(struct rdma_cm_id *id);
 /* An attempt of ours on its way up to STATE; connections established from either side. */
 struct vbn_conn *lone_attempt(vbn_context_t *ctx, uint64_t uid, enum vbn_conn_state state);
 struct vbn_conn *lone_connect(vbn_context_t *ctx, uint64_t uid);
+struct vbn_conn *lone_connect_by(vbn_context_t *ctx, uint64_t uid, uint8_t wire_version);
 struct vbn_conn *lone_accept(vbn_context_t *ctx, uint64_t uid);
 
 /* The header that the peer of CONN would send next: everything received acknowledged. */

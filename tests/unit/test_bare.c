@@ -53,18 +53,11 @@ static void with_rings(struct vbn_options *opts)
 /* A connection to a peer whose answer is of wire VERSION. */
 static void start_with(uint8_t version, bool iwarp, void (*change)(struct vbn_options *))
 {
-    struct vbn_wire_hello hello;
-
     ctx = lone_open(change);
     ctx->device.iwarp = iwarp;
     vbn_am_handler(ctx, ID, take, NULL);
-    conn = lone_attempt(ctx, PEER, VBN_CONN_CONNECTING);
+    conn = lone_connect_by(ctx, PEER, version);
     ep = conn->ep;
-    hello = lone_hello(ctx, PEER);
-    hello.version = hello.version_min = version;
-    lone_answer(conn, &hello);
-    lone_progress(ctx);
-    assert_ptr_equal(ep->conn, conn);
 }
 
 static void start(void (*change)(struct vbn_options *))

@@ -36,17 +36,10 @@ static void tweak(struct vbn_options *opts)
 /* A connection to a peer whose answer is of wire VERSION. */
 static void start_with(uint8_t version, void (*change)(struct vbn_options *))
 {
-    struct vbn_wire_hello hello;
-
     ctx = lone_open(change);
     vbn_am_handler(ctx, ID, take, NULL);
-    conn = lone_attempt(ctx, PEER, VBN_CONN_CONNECTING);
+    conn = lone_connect_by(ctx, PEER, version);
     ep = conn->ep;
-    hello = lone_hello(ctx, PEER);
-    hello.version = hello.version_min = version;
-    lone_answer(conn, &hello);
-    lone_progress(ctx);
-    assert_ptr_equal(ep->conn, conn);
 }
 
 static void start(void (*change)(struct vbn_options *))
