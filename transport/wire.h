@@ -185,9 +185,7 @@ static inline bool vbn_wire_sealed_read(const void *slot, uint16_t order, void *
     return le64toh(*from) == seal;
 }
 
-/* --- bare messages: what their immediate data say (bare.h)
- * ----------------------------------------
- */
+/* --- bare messages: what their immediate data say (bare.h) ------------------------------------ */
 
 #define VBN_BARE_MIN      1024u /* bytes of payload of a long message: its head is kept */
 #define VBN_BARE_HEAD     32u   /* bytes of payload in a head: as many may be left out */

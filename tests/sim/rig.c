@@ -242,6 +242,15 @@ void rig_hangup(struct link *active, struct link *passive)
     rig_destroy(passive);
 }
 
+void rig_end(struct link *one, struct link *other)
+{
+    rig_destroy(one);
+    rig_destroy(other);
+    rig_close(one->rig);
+    rig_close(other->rig);
+    assert_int_equal(fabric_destroy(), 0);
+}
+
 /* ---- data ---- */
 
 int rig_send(struct link *link, uint32_t offset, uint32_t length, unsigned flags)

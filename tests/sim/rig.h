@@ -54,6 +54,7 @@ void rig_to_rts(struct link *link);
 void rig_connect(struct link *active, struct rig *from, struct link *passive, struct rig *to);
 void rig_hangup(struct link *active, struct link *passive);
 void rig_destroy(struct link *link);
+void rig_end(struct link *one, struct link *other); /* both links, their rigs, and the fabric */
 
 int rig_send(struct link *link, uint32_t offset, uint32_t length, unsigned flags);
 int rig_write(struct link *from, uint32_t offset, struct link *to, uint32_t to_offset,

@@ -467,11 +467,7 @@ static void iwarp_posts_in_error(void **state)
             assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
         rig_expect(&a, RDMA_CM_EVENT_DISCONNECTED);
         rig_expect(&b, RDMA_CM_EVENT_DISCONNECTED);
-        rig_destroy(&ab);
-        rig_destroy(&ba);
-        rig_close(&a);
-        rig_close(&b);
-        assert_int_equal(fabric_destroy(), 0);
+        rig_end(&ab, &ba);
     }
 }
 
@@ -483,11 +479,7 @@ static void iwarp_overrun_ends_the_stream(void **state)
     rig_expect(&a, RDMA_CM_EVENT_DISCONNECTED);
     rig_expect(&b, RDMA_CM_EVENT_DISCONNECTED);
     rig_poll_status(&a, IBV_WC_SUCCESS, 0);
-    rig_destroy(&ab);
-    rig_destroy(&ba);
-    rig_close(&a);
-    rig_close(&b);
-    assert_int_equal(fabric_destroy(), 0);
+    rig_end(&ab, &ba);
 }
 
 static uint64_t hash_of_run(uint64_t seed)

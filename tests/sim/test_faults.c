@@ -49,11 +49,7 @@ static void pair_close(void)
 static void pair_drop(void)
 {
     asyncs_drop(&a);
-    rig_destroy(&ab);
-    rig_destroy(&ba);
-    rig_close(&a);
-    rig_close(&b);
-    assert_int_equal(fabric_destroy(), 0);
+    rig_end(&ab, &ba);
 }
 
 static uint64_t counted(size_t offset)
@@ -460,11 +456,7 @@ static void events_come_twice(void **state)
     assert_int_equal(rdma_disconnect(ab.id), 0);
     rig_expect(&b, RDMA_CM_EVENT_DISCONNECTED);
     rig_expect(&b, RDMA_CM_EVENT_DISCONNECTED);
-    rig_destroy(&ab);
-    rig_destroy(&ba);
-    rig_close(&a);
-    rig_close(&b);
-    assert_int_equal(fabric_destroy(), 0);
+    rig_end(&ab, &ba);
 }
 
 /* A request that the network repeats comes again once the first was turned down. */

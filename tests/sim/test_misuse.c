@@ -513,11 +513,7 @@ static void iwarp_sink_and_order(void **state)
     fabric_violations_clear();
     rig_expect(&a, RDMA_CM_EVENT_DISCONNECTED);
     rig_expect(&b, RDMA_CM_EVENT_DISCONNECTED);
-    rig_destroy(&ab);
-    rig_destroy(&ba);
-    rig_close(&a);
-    rig_close(&b);
-    assert_int_equal(fabric_destroy(), 0);
+    rig_end(&ab, &ba);
 }
 
 #define WITH_PAIR(name) cmocka_unit_test_setup_teardown(name, open_pair, close_pair)
