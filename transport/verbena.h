@@ -115,7 +115,7 @@ struct vbn_options {
     uint64_t rnr_timer;           /* code of the RNR NAK timer (InfiniBand 9.7.5.2.8), 1…31 */
     uint64_t ack_delay_us;        /* µs before a receiver acknowledges without being asked */
     uint64_t rndv_limit;          /* bytes: longer tagged messages go from buffer to buffer */
-    uint64_t rndv_registered;     /* bytes: the same from registered memory */
+    uint64_t rndv_registered;     /* the same from registered memory, if reads are sound */
     uint64_t wait_spin_us;        /* µs that vbn_wait() polls at most before it sleeps */
     uint64_t unexpected_limit;    /* bytes of tagged messages kept for receives to come */
     uint64_t connect_timeout_ms;  /* ms until a connect attempt series is given up */

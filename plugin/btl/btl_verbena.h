@@ -145,10 +145,9 @@ OBJ_CLASS_DECLARATION(btl_verbena_frag_t);
 /* Most messages in one that is coalesced. */
 #define BTL_VERBENA_COALESCED_MAX 64
 
-/* Longest message in parts, with room for ob1's header, and how many it has where these are
- * shortest. */
-#define BTL_VERBENA_LONG_MAX  (16 * 1024 + 64)
-#define BTL_VERBENA_PARTS_MAX 20
+/* Longest message in parts, with room for ob1's header, and how many there are at most. */
+#define BTL_VERBENA_LONG_MAX  (48 * 1024 + 64)
+#define BTL_VERBENA_PARTS_MAX 8
 /* So many may wait for room in plain memory; the host keeps others back. */
 #define BTL_VERBENA_LONG_FRAGS 64
 
@@ -328,6 +327,9 @@ void btl_verbena_long_init(btl_verbena_module_t *module);
 
 /* How many of the transport's messages, at most, a message of LEN bytes takes. */
 uint32_t btl_verbena_parts(const btl_verbena_module_t *module, size_t len);
+
+/* Bytes of the longest message in parts, where one of the transport's has MAX_AM_LEN. */
+size_t btl_verbena_long_max(size_t max_am_len);
 
 /* Sends what FROM has in parts. VBN_ERR_AGAIN: no room, and nothing has happened. With LAST the
  * caller puts the last part, *LAST, which is NULL after an error. */

@@ -44,6 +44,13 @@ static size_t part_max(const btl_verbena_module_t *module)
     return module->attr.max_am_len - sizeof(struct part);
 }
 
+size_t btl_verbena_long_max(size_t max_am_len)
+{
+    size_t most = BTL_VERBENA_PARTS_MAX * (max_am_len - sizeof(struct part) - SLACK);
+
+    return most < BTL_VERBENA_LONG_MAX ? most : BTL_VERBENA_LONG_MAX;
+}
+
 uint32_t btl_verbena_parts(const btl_verbena_module_t *module, size_t len)
 {
     size_t most = part_max(module) - SLACK;

@@ -22,8 +22,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The parameter of both hosts, see above. */
+/* The parameter of both hosts, see above, */
 #define EAGER_LIMIT "eager_limit"
+/* and its default here: of longer messages the receiver is asked. */
+#define EAGER_DEFAULT (8 * 1024 + 64)
 
 /* --- numbers -------------------------------------------------------------------------------- */
 
@@ -189,7 +191,7 @@ static const struct vbn_param *transport_param(const char *name)
     return NULL;
 }
 
-static void host_defaults(mca_btl_base_module_t *btl, size_t eager_limit)
+static void host_defaults(mca_btl_base_module_t *btl, size_t longest)
 {
     btl->btl_exclusivity = MCA_BTL_EXCLUSIVITY_DEFAULT; /* above tcp, below self and vader */
     btl->btl_latency = 4;
@@ -201,9 +203,9 @@ static void host_defaults(mca_btl_base_module_t *btl, size_t eager_limit)
                             MCA_BTL_ATOMIC_SUPPORTS_SWAP | MCA_BTL_ATOMIC_SUPPORTS_MIN |
                             MCA_BTL_ATOMIC_SUPPORTS_MAX | MCA_BTL_ATOMIC_SUPPORTS_32BIT |
                             MCA_BTL_ATOMIC_SUPPORTS_CSWAP | MCA_BTL_ATOMIC_SUPPORTS_GLOB;
-    btl->btl_eager_limit = eager_limit;
-    btl->btl_rndv_eager_limit = eager_limit;
-    btl->btl_max_send_size = eager_limit;
+    btl->btl_eager_limit = EAGER_DEFAULT;
+    btl->btl_rndv_eager_limit = EAGER_DEFAULT;
+    btl->btl_max_send_size = longest;
     /* Used only where Open MPI does not keep registrations (opal_leave_pinned 0). */
     btl->btl_rdma_pipeline_send_length = 64 * 1024;
     btl->btl_rdma_pipeline_frag_size = 1024 * 1024;
@@ -259,11 +261,11 @@ static void register_host(btl_verbena_component_t *component)
     int eager_index, longest_index;
 
     eager.help = "Longest message, Open MPI's header included, that is sent without asking the "
-                 "receiver; the same on all ranks. Where it is not given and the device is "
-                 "software: 16448, in parts of max_send_size";
+                 "receiver. Where it is not given and the device is software: 49216, in parts "
+                 "of max_send_size";
     longest.name = "max_send_size";
     longest.help = "Longest message at all, at least eager_limit; the same on all ranks";
-    host_defaults(btl, (size_t)eager.def);
+    host_defaults(btl, (size_t)longest.def);
     /* First with our help; the base's call finds them registered and keeps the help. */
     eager_index = register_limit(component, &eager, &btl->btl_eager_limit);
     longest_index = register_limit(component, &longest, &btl->btl_max_send_size);
@@ -359,7 +361,8 @@ void btl_verbena_params_fit(mca_btl_base_module_t *btl, const struct vbn_attr *a
     btl->btl_eager_limit = at_most(btl->btl_eager_limit, attr->max_am_len);
     btl->btl_rndv_eager_limit = at_most(btl->btl_rndv_eager_limit, btl->btl_eager_limit);
     if (attr->software && !component->eager_limit_given)
-        component->defaults.btl_eager_limit = btl->btl_eager_limit = BTL_VERBENA_LONG_MAX;
+        component->defaults.btl_eager_limit = btl->btl_eager_limit =
+            btl_verbena_long_max(attr->max_am_len);
     if (attr->software && !component->burst_given)
         component->burst = BURST;
     btl->btl_put_limit = at_most(btl->btl_put_limit, attr->max_rma_len);

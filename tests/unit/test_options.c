@@ -66,12 +66,12 @@ static void table_is_sound(void **state)
     assert_int_equal(opts.size, sizeof(opts));
 }
 
-/* 8 KiB are a common length: with a tag, or another header, they still fit into one message. */
-static void eight_kib_are_one_message(void **state)
+/* 16 KiB are a common length: with a tag, or another header, they still fit into one message. */
+static void sixteen_kib_are_one_message(void **state)
 {
     (void)state;
-    assert_true(opts.eager_limit >= 8192 + sizeof(struct vbn_wire_tag));
-    assert_true(opts.eager_limit >= 8192 + 32); /* Open MPI's headers are shorter */
+    assert_true(opts.eager_limit >= 16384 + sizeof(struct vbn_wire_tag));
+    assert_true(opts.eager_limit >= 16384 + 32); /* Open MPI's headers are shorter */
 }
 
 /* A program compiled with a shorter struct: nothing beyond it is written. */
@@ -382,7 +382,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(table_is_sound, setup),
-        cmocka_unit_test_setup(eight_kib_are_one_message, setup),
+        cmocka_unit_test_setup(sixteen_kib_are_one_message, setup),
         cmocka_unit_test_setup(init_keeps_to_the_size, setup),
         cmocka_unit_test_setup(numbers_are_read, setup),
         cmocka_unit_test_setup(bad_numbers_are_refused, setup),
