@@ -13,9 +13,6 @@
 
 #include <string.h>
 
-/* No packet has more data. Parts of whole packets leave their heads out (bare.h). */
-#define PACKET_MAX 4096u
-
 static size_t part_room(const vbn_context_t *ctx, size_t head_len)
 {
     return ctx->max_am_len - head_len;
@@ -28,7 +25,7 @@ static size_t part_len(const vbn_context_t *ctx, size_t head_len, size_t left)
 
     if (left <= room)
         return left;
-    return room < PACKET_MAX ? room : room / PACKET_MAX * PACKET_MAX;
+    return room < VBN_PACKET_MAX ? room : room / VBN_PACKET_MAX * VBN_PACKET_MAX;
 }
 
 /* Hands over as many of T's bytes as are to go behind HEAD in one message. */

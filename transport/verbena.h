@@ -220,6 +220,11 @@ struct vbn_attr {
     bool software;        /* its work is done by this host's processors: soft-RoCE, soft-iWARP */
 };
 
+/* Bytes of data in the longest packet of any device: the largest MTU of InfiniBand. Who cuts a
+ * message into several does well to put a multiple of it behind a head of at most 32 bytes: where
+ * the peer knows the head from an earlier message, it takes no packet of its own (doc/wire.md). */
+#define VBN_PACKET_MAX 4096u
+
 /* Fills *ATTR up to its `size`. Any thread. */
 void vbn_query(const vbn_context_t *ctx, struct vbn_attr *attr);
 

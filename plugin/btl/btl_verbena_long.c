@@ -31,10 +31,6 @@ _Static_assert(sizeof(struct part) == 8, "travels between hosts");
 /* A convertor may leave the end of a part empty, where the next element would not fit. */
 #define SLACK 16u
 
-/* No packet has more data. Parts of whole packets need no packet more for what is before them:
- * transport/bare.h. */
-#define PACKET_MAX 4096u
-
 OBJ_CLASS_INSTANCE(btl_verbena_long_t, opal_free_list_item_t, NULL, NULL);
 
 /* --- sending -------------------------------------------------------------------------------- */
@@ -65,9 +61,9 @@ static size_t part_len(const btl_verbena_module_t *module, size_t left, size_t h
 {
     size_t most = part_max(module), whole;
 
-    if (left <= most || most < header_len + PACKET_MAX)
+    if (left <= most || most < header_len + VBN_PACKET_MAX)
         return most;
-    whole = header_len + (most - header_len) / PACKET_MAX * PACKET_MAX;
+    whole = header_len + (most - header_len) / VBN_PACKET_MAX * VBN_PACKET_MAX;
     return left - whole <= (count - 1) * (most - SLACK) ? whole : most;
 }
 

@@ -159,6 +159,9 @@ struct fake_id *fake_id(struct rdma_cm_id *id);
 /* The last reject, kept although its id is gone. */
 extern struct fake_id fake_rejected;
 
+/* Of the next queue pair that is made ready. */
+extern enum ibv_mtu fake_path_mtu;
+
 /* An event for ID, with private data. */
 void fake_event(struct rdma_cm_id *id, enum rdma_cm_event_type type, int status, const void *data,
                 size_t len);

@@ -30,6 +30,7 @@ struct fake_event {
 };
 
 struct fake_id fake_rejected;
+enum ibv_mtu fake_path_mtu = IBV_MTU_1024;
 
 static struct {
     struct fake_address addr[ADDRS_MAX];
@@ -48,6 +49,7 @@ void fake_cm_reset(void)
     memset(&cm, 0, sizeof(cm));
     memset(&fake_rejected, 0, sizeof(fake_rejected));
     cm.next_port = 40000;
+    fake_path_mtu = IBV_MTU_1024;
 }
 
 /* --- addresses -------------------------------------------------------------------------------- */
@@ -310,7 +312,7 @@ int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask
 {
     (void)id;
     *mask = IBV_QP_STATE;
-    attr->path_mtu = IBV_MTU_1024;
+    attr->path_mtu = fake_path_mtu;
     if (attr->qp_state == IBV_QPS_INIT)
         *mask |= IBV_QP_ACCESS_FLAGS;
     else if (attr->qp_state == IBV_QPS_RTR)

@@ -15,7 +15,7 @@ static vbn_context_t *ctx;
 static struct vbn_conn *conn;
 static vbn_endpoint_t *ep;
 static unsigned got;
-static unsigned char came[4 * PACKET];
+static unsigned char came[5 * PACKET];
 static size_t came_len;
 static bool write_when_called; /* the next message, by the ring */
 
@@ -242,6 +242,27 @@ static void not_to_all(void **state)
         assert_false(goes_bare(ID, payload(1), LEN));
 }
 
+/* Packets are as long as the path's MTU; one that there is none of says nothing. */
+static void packets_of_the_path(void **state)
+{
+    static const struct {
+        enum ibv_mtu mtu;
+        uint32_t packet;
+    } cases[] = {{IBV_MTU_256, 256},   {IBV_MTU_2048, 2048}, {IBV_MTU_4096, 4096},
+                 {(enum ibv_mtu)0, 0}, {(enum ibv_mtu)6, 0}, {(enum ibv_mtu)40, 0}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        fake_path_mtu = cases[i].mtu;
+        start(tweak);
+        assert_int_equal(conn->bare.packet, cases[i].packet);
+        assert_false(goes_bare(ID, payload(1), HEAD + 4096));
+        assert_int_equal(goes_bare(ID, payload(2), HEAD + 4096), cases[i].packet != 0);
+        if (i + 1 < sizeof(cases) / sizeof(*cases))
+            lone_close(ctx);
+    }
+}
+
 /* --- receiving -----------------------------------------------------------------------------------
  */
 
@@ -395,6 +416,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_oldest_is_forgotten, setup, teardown),
         cmocka_unit_test_setup_teardown(with_news, setup, teardown),
         cmocka_unit_test_setup_teardown(not_to_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(packets_of_the_path, setup, teardown),
         cmocka_unit_test_setup_teardown(gets_its_head_back, setup, teardown),
         cmocka_unit_test_setup_teardown(not_as_told, setup, teardown),
         cmocka_unit_test_setup_teardown(from_who_cannot, setup, teardown),
