@@ -19,7 +19,7 @@
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>
 
-enum { TARGETS_MAX = 8, SHOTS_MAX = 400, BURST = 320, MESSAGE_MAX = 1 << 14 };
+enum { TARGETS_MAX = 8, SHOTS_MAX = 400, BURST = 320, MESSAGE_MAX = 1 << 15 };
 
 /* A context of the job. */
 struct target {
