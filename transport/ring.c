@@ -19,11 +19,13 @@ static void say(struct vbn_conn *conn)
         vbn_rx_owe_ack(conn);
 }
 
-struct vbn_wire_ring vbn_ring_word(const struct vbn_conn *conn)
+struct vbn_wire_ring vbn_ring_word(struct vbn_conn *conn)
 {
-    const struct vbn_ring_in *in = &conn->ring.in;
+    struct vbn_ring_in *in = &conn->ring.in;
     bool offered = in->count % 2;
 
+    in->told = in->count;
+    conn->ring.say = false; /* if it cannot be posted the connection has failed */
     return (struct vbn_wire_ring){
         .addr = offered ? (uintptr_t)in->slots : 0,
         .rkey = offered ? in->mr->rkey : 0,
@@ -171,7 +173,7 @@ bool vbn_ring_told(struct vbn_conn *conn, const struct vbn_wire_ring *word)
     struct vbn_ring_out *out = &conn->ring.out;
     struct vbn_ring_in *in = &conn->ring.in;
 
-    if (conn->version < VBN_WIRE_RINGS || (word->heard != in->count && word->heard != in->heard))
+    if (conn->version < VBN_WIRE_RINGS || (word->heard != in->told && word->heard != in->heard))
         return false;
     in->heard = word->heard;
     if (in->slots && in->count % 2 == 0 && in->heard == in->count)

@@ -45,6 +45,7 @@ struct vbn_ring_in {
     const char *next; /* the slot to be read next */
     struct ibv_mr *mr;
     uint16_t count, heard; /* struct vbn_wire_ring: ours, and the peer's word on it */
+    uint16_t told;         /* our count that the peer can have heard of */
     uint32_t came;         /* messages that came by receive buffers */
     uint32_t sleeps;       /* the context's, when a ring was thought of last */
     bool used;             /* since another peer wanted one */
@@ -79,8 +80,8 @@ void vbn_ring_fini(struct vbn_conn *conn);
 /* So many short messages of CONN's peer have come that a ring may be worth it. */
 VBN_COLD void vbn_ring_consider(struct vbn_conn *conn);
 
-/* What CONN is to say of rings. */
-struct vbn_wire_ring vbn_ring_word(const struct vbn_conn *conn);
+/* What CONN says of rings, now. */
+struct vbn_wire_ring vbn_ring_word(struct vbn_conn *conn);
 
 /* The peer's word. False: it cannot be. */
 VBN_COLD bool vbn_ring_told(struct vbn_conn *conn, const struct vbn_wire_ring *word);

@@ -437,7 +437,6 @@ VBN_COLD static void put_ring_word(struct vbn_conn *conn, struct vbn_wire_hdr *h
     hdr->type = VBN_WIRE_RING;
     hdr->len = sizeof(word);
     vbn_wire_ring_write((char *)conn->ctl->obj.buf + sizeof(*hdr), &word);
-    conn->ring.say = false; /* if it cannot be posted the connection has failed */
 }
 
 bool vbn_tx_control(struct vbn_conn *conn, uint8_t wire_type)

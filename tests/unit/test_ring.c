@@ -651,6 +651,22 @@ static void looks_less_often(void **state)
     assert_in_range(armed_ms(), 0, 2);
 }
 
+/* What waits to be said cannot have been heard. (Found by fuzz_rx.) */
+static void heard_before_it_was_said(void **state)
+{
+    (void)state;
+    open_ring();
+    conn->ctl->busy = true;
+    armed_ms(); /* the ring is withdrawn */
+    assert_int_equal(conn->ring.in.count, 2);
+    unit.failures = 0;
+    say(&(struct vbn_wire_ring){.heard = 2});
+    lone_progress(ctx);
+    assert_int_equal(unit.failures, 1);
+    assert_int_equal(unit.failed[0].status, VBN_ERR_PROTOCOL);
+    conn->ctl->busy = false;
+}
+
 /* An offer that the peer has not heard of cannot be taken back. */
 static void offer_on_its_way(void **state)
 {
@@ -767,6 +783,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_denied_put_ends_no_ring, setup, teardown),
         cmocka_unit_test_setup_teardown(who_sleeps_has_no_ring, setup, teardown),
         cmocka_unit_test_setup_teardown(looks_less_often, setup, teardown),
+        cmocka_unit_test_setup_teardown(heard_before_it_was_said, setup, teardown),
         cmocka_unit_test_setup_teardown(offer_on_its_way, setup, teardown),
         cmocka_unit_test_setup_teardown(unused_ones_make_room, setup, teardown),
         cmocka_unit_test_setup_teardown(early_ones_are_held, setup, teardown),
