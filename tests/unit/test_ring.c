@@ -654,9 +654,12 @@ static void looks_less_often(void **state)
 /* What waits to be said cannot have been heard. (Found by fuzz_rx.) */
 static void heard_before_it_was_said(void **state)
 {
+    struct vbn_ctl *ctl;
+
     (void)state;
     open_ring();
-    conn->ctl->busy = true;
+    ctl = conn->ctl; /* the pool's: it outlives the connection */
+    ctl->busy = true;
     armed_ms(); /* the ring is withdrawn */
     assert_int_equal(conn->ring.in.count, 2);
     unit.failures = 0;
@@ -664,7 +667,7 @@ static void heard_before_it_was_said(void **state)
     lone_progress(ctx);
     assert_int_equal(unit.failures, 1);
     assert_int_equal(unit.failed[0].status, VBN_ERR_PROTOCOL);
-    conn->ctl->busy = false;
+    ctl->busy = false;
 }
 
 /* An offer that the peer has not heard of cannot be taken back. */
