@@ -35,21 +35,21 @@ OBJ_CLASS_INSTANCE(btl_verbena_long_t, opal_free_list_item_t, NULL, NULL);
 
 /* --- sending -------------------------------------------------------------------------------- */
 
-static size_t part_max(const btl_verbena_module_t *module)
+static size_t part_max(size_t max_am_len)
 {
-    return module->attr.max_am_len - sizeof(struct part);
+    return max_am_len - sizeof(struct part);
 }
 
 size_t btl_verbena_long_max(size_t max_am_len)
 {
-    size_t most = BTL_VERBENA_PARTS_MAX * (max_am_len - sizeof(struct part) - SLACK);
+    size_t most = BTL_VERBENA_PARTS_MAX * (part_max(max_am_len) - SLACK);
 
     return most < BTL_VERBENA_LONG_MAX ? most : BTL_VERBENA_LONG_MAX;
 }
 
 uint32_t btl_verbena_parts(const btl_verbena_module_t *module, size_t len)
 {
-    size_t most = part_max(module) - SLACK;
+    size_t most = part_max(module->attr.max_am_len) - SLACK;
 
     return OPAL_LIKELY(len <= module->attr.max_am_len) ? 1 : (uint32_t)((len + most - 1) / most);
 }
@@ -59,7 +59,7 @@ uint32_t btl_verbena_parts(const btl_verbena_module_t *module, size_t len)
 static size_t part_len(const btl_verbena_module_t *module, size_t left, size_t header_len,
                        uint32_t count)
 {
-    size_t most = part_max(module), whole;
+    size_t most = part_max(module->attr.max_am_len), whole;
 
     if (left <= most || most < header_len + VBN_PACKET_MAX)
         return most;
