@@ -6,7 +6,10 @@
  */
 #include "team.h"
 
+#include <float.h>
+
 #define OFFERED 3 /* messages: an offer, the answer, and what was offered */
+#define COPIED  2 /* times that any other is copied: to be sent, and from where it came */
 
 /* Processors that are busy while a message's bytes are moved: its sender's, half its receiver's. */
 #define MOVED_BY 1.5
@@ -50,14 +53,17 @@ struct vbn_coll_terms vbn_coll_terms_of(const struct vbn_coll_cost *cost, uint32
     /* of a processor, for a rank */
     double share = vbn_at_once(processors, size) / (double)size;
     double hop = cost->root_stays ? (1 + 1 / share) / 2 : share;
-    double each = cost->all_bytes > cost->all_messages * (double)eager_bytes ? OFFERED : 1;
+    double bytes = larger(larger(cost->path_bytes, cost->bytes),
+                          cost->all_bytes / moved_at_once(processors, size));
+    bool offered = cost->all_bytes > cost->all_messages * (double)eager_bytes;
+    double each = offered ? OFFERED : 1;
+    double copied = share < 1 && !offered ? COPIED * bytes : 0;
 
     return (struct vbn_coll_terms){
-        .latencies = each * cost->depth * hop,
+        .latencies = each * cost->depth * (offered ? larger(hop, 1) : hop),
         .messages = each * larger(cost->rounds * share, cost->turn_messages / share),
-        .bytes = larger(larger(cost->path_bytes, cost->bytes),
-                        cost->all_bytes / moved_at_once(processors, size)),
-        .touched = (cost->reduced + cost->copied) / share};
+        .bytes = bytes,
+        .touched = (cost->reduced + cost->copied) / share + copied};
 }
 
 static double time_of(const vbn_team_t *team, const struct vbn_algorithm *algorithm,
@@ -84,33 +90,45 @@ static struct vbn_call model_call(const struct vbn_call *call)
     return model;
 }
 
+/* MODEL by ALGORITHM with PARAM, which is REQ's if it takes less than *BEST. */
+static void consider(vbn_coll_req_t *req, struct vbn_call *model,
+                     const struct vbn_algorithm *algorithm, size_t param, double *best)
+{
+    double time;
+
+    model->param = vbn_algorithm_param(algorithm, model->size, param);
+    time = time_of(req->team, algorithm, model);
+    if (time >= *best)
+        return;
+    *best = time;
+    req->algorithm = algorithm;
+    req->call.param = model->param;
+}
+
+/* Segments as the model has them, or so long that their receivers need not be asked. */
+static void select_by_model(vbn_coll_req_t *req)
+{
+    struct vbn_call model = model_call(&req->call);
+    uint64_t eager = req->team->opts.eager_bytes;
+    const struct vbn_algorithm *algorithm;
+    double best = DBL_MAX;
+
+    for (unsigned i = 0; (algorithm = vbn_algorithm_at(model.coll, i)); i++) {
+        if (!vbn_algorithm_fits(algorithm, &req->call))
+            continue;
+        consider(req, &model, algorithm, 0, &best);
+        if (algorithm->limits & VBN_ALGO_SEGMENT && model.count * model.elem > eager)
+            consider(req, &model, algorithm, eager, &best);
+    }
+}
+
 void vbn_select(vbn_coll_req_t *req)
 {
     const struct vbn_rule *rule = rule_for(req->team, &req->call);
-    struct vbn_call model;
-    double best = 0;
 
-    if (rule) {
-        req->algorithm = rule->algorithm;
+    req->algorithm = rule ? rule->algorithm : NULL;
+    if (rule)
         req->call.param = vbn_algorithm_param(rule->algorithm, req->call.size, rule->param);
-        return;
-    }
-    model = model_call(&req->call);
-    req->algorithm = NULL;
-    for (unsigned i = 0;; i++) {
-        const struct vbn_algorithm *algorithm = vbn_algorithm_at(req->call.coll, i);
-        double time;
-
-        if (!algorithm)
-            return;
-        if (!vbn_algorithm_fits(algorithm, &req->call))
-            continue;
-        model.param = vbn_algorithm_param(algorithm, model.size, 0);
-        time = time_of(req->team, algorithm, &model);
-        if (req->algorithm && time >= best)
-            continue;
-        best = time;
-        req->algorithm = algorithm;
-        req->call.param = model.param;
-    }
+    else
+        select_by_model(req);
 }

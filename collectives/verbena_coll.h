@@ -378,9 +378,10 @@ struct vbn_coll_terms {
  * once follow one another; one of more than EAGER_BYTES on average is three, the receiver's answer
  * among them. Where ranks share processors, those who wait take turns with the busiest, and take as
  * long as it does, unless another one is the busiest in the next call; bytes are moved without
- * them, by a processor and a half for each message. What is under way is waited for while others
- * work on the calls before and after, unless the root stays: then it is found when half of those
- * who share the processor have had their turns. Any thread.
+ * them, by a processor and a half for each message, and what is not offered is copied, twice. What
+ * is under way is waited for while others work on the calls before and after. But what is offered
+ * needs its receiver, and where the root stays it is found when half of those who share the
+ * processor have had their turns. Any thread.
  */
 struct vbn_coll_terms vbn_coll_terms_of(const struct vbn_coll_cost *cost, uint32_t size,
                                         uint32_t processors, uint64_t eager_bytes);

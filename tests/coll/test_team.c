@@ -388,6 +388,20 @@ static void long_messages_stay_whole_on_shared_processors(void **state)
     close_all(&f);
 }
 
+/* What is longer than the eager limit, but not by much, goes in segments that are not. */
+static void segments_need_not_be_asked_for(void **state)
+{
+    (void)state;
+    for (uint32_t size = 4; size <= RANKS; size++) {
+        struct fixture f;
+
+        open_on(&f, size, 2, DEFAULT_EAGER, false);
+        assert_string_equal(chosen_from(&f, 1, DEFAULT_EAGER), "knomial");
+        assert_string_equal(chosen_from(&f, 2, 2 * DEFAULT_EAGER), "chain");
+        close_all(&f);
+    }
+}
+
 /* Where ranks may have named different roots, and go on, the last one decides nothing. */
 static void checked_roots_choose_alike(void **state)
 {
@@ -425,9 +439,11 @@ static void terms_count_offers_and_turns(void **state)
     assert_true(terms.latencies == 2 && terms.messages == 4 && terms.bytes == 250 &&
                 terms.touched == 80);
     terms = vbn_coll_terms_of(&cost, 4, 2, 99); /* half a processor each */
-    assert_true(terms.latencies == 3 && terms.messages == 24 && terms.bytes == 750 &&
+    assert_true(terms.latencies == 6 && terms.messages == 24 && terms.bytes == 750 &&
                 terms.touched == 160);
     assert_true(vbn_coll_terms_of(&cost, 4, 1, 99).bytes == 1000); /* one message's at a time */
+    terms = vbn_coll_terms_of(&cost, 4, 2, 100); /* none is asked for, all are copied */
+    assert_true(terms.latencies == 1 && terms.messages == 8 && terms.touched == 160 + 2 * 750);
     cost.root_stays = true;
     assert_true(vbn_coll_terms_of(&cost, 4, 2, 99).latencies == 9);
     cost.rounds = 18; /* others send their own meanwhile */
@@ -1340,6 +1356,7 @@ int main(void)
         cmocka_unit_test(shared_processors_choose_otherwise),
         cmocka_unit_test(a_root_that_stays_chooses_otherwise),
         cmocka_unit_test(long_messages_stay_whole_on_shared_processors),
+        cmocka_unit_test(segments_need_not_be_asked_for),
         cmocka_unit_test(checked_roots_choose_alike),
         cmocka_unit_test(offers_choose_otherwise),
         cmocka_unit_test(terms_count_offers_and_turns),
