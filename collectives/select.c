@@ -9,7 +9,7 @@
 #include <float.h>
 
 #define OFFERED 3 /* messages: an offer, the answer, and what was offered */
-#define COPIED  2 /* times that any other is copied: to be sent, and from where it came */
+#define COPIED  2 /* times that what is not offered is: to be sent, and from where it came */
 
 /* Processors that are busy while a message's bytes are moved: its sender's, half its receiver's. */
 #define MOVED_BY 1.5
