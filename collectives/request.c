@@ -423,6 +423,11 @@ const char *vbn_coll_chosen(const vbn_coll_req_t *req)
     return req->algorithm->name;
 }
 
+size_t vbn_coll_chosen_param(const vbn_coll_req_t *req)
+{
+    return req->call.param;
+}
+
 void vbn_coll_free(vbn_coll_req_t *req)
 {
     if (!req)

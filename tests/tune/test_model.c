@@ -28,7 +28,7 @@ static void make_points(const struct tune_model *model, struct tune_points *poin
     *points = (struct tune_points){calloc(POINTS, sizeof(struct tune_point)), 0, POINTS};
     for (size_t c = 0; c < sizeof(colls) / sizeof(colls[0]); c++)
         for (size_t s = 0; s < (colls[c] == VBN_COLL_BARRIER ? 1 : 4); s++)
-            for (unsigned i = 0; tune_way_at(colls[c], RANKS, i, &way); i++) {
+            for (unsigned i = 0; tune_way_at(colls[c], RANKS, sizes[s], i, &way); i++) {
                 size_t bytes = colls[c] == VBN_COLL_BARRIER ? 0 : sizes[s];
 
                 assert_true(points->count < POINTS);

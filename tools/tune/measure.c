@@ -90,13 +90,9 @@ static int note_built_in(struct bench *b)
 
     if (status != VBN_OK)
         return status;
-    for (unsigned i = 0; i < b->ways; i++) {
-        const struct tune_way *way = &b->way[i];
-
-        b->built_in[i] =
-            (!way->param || way->param == 2) &&
-            strcmp(vbn_coll_algorithm(way->coll, way->algorithm), vbn_coll_chosen(req)) == 0;
-    }
+    for (unsigned i = 0; i < b->ways; i++)
+        b->built_in[i] = strcmp(vbn_coll_chosen(b->req[i]), vbn_coll_chosen(req)) == 0 &&
+                         vbn_coll_chosen_param(b->req[i]) == vbn_coll_chosen_param(req);
     vbn_coll_free(req);
     return VBN_OK;
 }
@@ -108,7 +104,7 @@ static int make_ways(struct bench *b)
     for (unsigned i = 0; i < WAYS_MAX && status == VBN_OK; i++) {
         char name[64], rule[128];
 
-        if (!tune_way_at(b->coll, b->job->ranks, i, &b->way[i]))
+        if (!tune_way_at(b->coll, b->job->ranks, b->bytes, i, &b->way[i]))
             break;
         tune_way_name(&b->way[i], name, sizeof(name));
         snprintf(rule, sizeof(rule), "%s=%s", vbn_coll_name(b->coll), name);

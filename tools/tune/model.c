@@ -31,12 +31,10 @@ static void amounts(const struct tune_way *way, size_t bytes, uint32_t ranks, ui
                     double amount[TERMS])
 {
     struct vbn_coll_cost cost = {0};
-    struct vbn_team_options team;
     struct vbn_coll_terms terms;
 
-    vbn_team_options_init(&team, sizeof(team));
     vbn_coll_predict(way->coll, way->algorithm, ranks, bytes / 8, 8, way->param, &cost);
-    terms = vbn_coll_terms_of(&cost, ranks, processors, team.eager_bytes);
+    terms = vbn_coll_terms_of(&cost, ranks, processors, tune_eager());
     amount[0] = terms.latencies;
     amount[1] = terms.messages;
     amount[2] = terms.bytes;

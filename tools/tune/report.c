@@ -101,7 +101,8 @@ void tune_report_predicted(const struct tune_options *opts)
 
             if (!(opts->colls & (1u << coll)) || (coll == VBN_COLL_BARRIER && s))
                 continue;
-            for (unsigned i = 0; tune_way_at((enum vbn_coll)coll, opts->predict, i, &way); i++) {
+            for (unsigned i = 0; tune_way_at((enum vbn_coll)coll, opts->predict, bytes, i, &way);
+                 i++) {
                 us = tune_predict(m, &way, bytes, opts->predict, opts->processors);
                 if (us < least) {
                     least = us;

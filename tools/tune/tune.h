@@ -58,8 +58,12 @@ bool tune_has_blocks(enum vbn_coll coll);
 /* Whether there is anything to choose for COLL, and a rule could choose it by size. */
 bool tune_can(enum vbn_coll coll);
 
-/* The I-th way to do COLL with RANKS ranks; false beyond the last. */
-bool tune_way_at(enum vbn_coll coll, uint32_t ranks, unsigned i, struct tune_way *way);
+/* The bytes up to which the library takes a message for one that need not be offered. */
+uint64_t tune_eager(void);
+
+/* The I-th way to do COLL with BYTES and RANKS ranks; false beyond the last. */
+bool tune_way_at(enum vbn_coll coll, uint32_t ranks, size_t bytes, unsigned i,
+                 struct tune_way *way);
 
 /* ALGORITHM or ALGORITHM/PARAM, as in rules. */
 void tune_way_name(const struct tune_way *way, char *name, size_t len);
