@@ -9,9 +9,13 @@ VBN_CPPCHECK_FLAGS = --quiet --std=c11 --inline-suppr --error-exitcode=1 \
 	--enable=warning,performance,portability \
 	--suppressions-list=$(srcdir)/tools/cppcheck.suppressions -I$(srcdir)/transport -I$(srcdir)/collectives -D_GNU_SOURCE \
 	-DOPAL_MAJOR_VERSION=4 -DOPAL_MINOR_VERSION=1
+# How far the analyzer follows a function's paths, which is nearly all of check-tidy's time. Its own
+# default takes three times as long: make check-tidy VBN_TIDY_NODES=225000
+VBN_TIDY_NODES = 50000
 # Sources from standard input, relative to srcdir; the compiler's flags and a quote are to follow.
 VBN_TIDY = sed 's|^|$(srcdir)/|' | xargs -P 2 -n 3 $(SHELL) -c '$(CLANG_TIDY) --quiet \
-	--config-file=$(srcdir)/.clang-tidy "$$@" -- -std=gnu11 -I.
+	--config-file=$(srcdir)/.clang-tidy "$$@" -- -std=gnu11 -I. \
+	-Xclang -analyzer-config -Xclang max-nodes=$(VBN_TIDY_NODES)
 
 format:
 	$(VBN_FIND_C) | xargs -0 $(CLANG_FORMAT) -i
