@@ -49,10 +49,12 @@ EXTRA_DIST += \
 	tests/mpi/run-bursts \
 	tests/mpi/run-rings \
 	tests/mpi/run-hpcc \
+	tests/mpi/run-lammps \
 	tests/mpi/run-mix \
 	tests/mpi/run-netpipe \
 	tests/mpi/run-races \
 	tests/mpi/run-registrations \
+	tests/mpi/run-scalapack \
 	tests/mpi/run-suite \
 	tests/mpi/run-valgrind \
 	tests/mpi/tsan.supp \
