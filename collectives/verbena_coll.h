@@ -397,7 +397,7 @@ int vbn_coll_predict(enum vbn_coll coll, unsigned i, uint32_t size, size_t count
 /* The name of the algorithm that REQ runs. */
 const char *vbn_coll_chosen(const vbn_coll_req_t *req);
 
-/* The radix, or the bytes of a segment, that it runs it with; 0: by default, as the model has it.
+/* The radix, or the bytes of a segment, with which; 0: segments as the model has them, or neither.
  */
 size_t vbn_coll_chosen_param(const vbn_coll_req_t *req);
 

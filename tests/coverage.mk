@@ -8,8 +8,8 @@ COVERAGE_NEEDS = $(UNIT_FAKED) $(UNIT_PAIRED) $(FUZZ_TESTS) tests/table/test_sim
 COVERAGE_TESTS = $(COVERAGE_NEEDS) tests/table/test_sim_halves
 
 coverage:
-	+JOBS='$(JOBS)' PROGRAMS='$(COVERAGE_NEEDS) tests/sim/simulate' $(srcdir)/tools/coverage $(COVERAGE_SEEDS) $(COVERAGE_LINES) $(COVERAGE_BRANCHES) \
-		$(COVERAGE_TESTS)
+	+JOBS='$(JOBS)' PROGRAMS='$(COVERAGE_NEEDS) tests/sim/simulate' $(srcdir)/tools/coverage \
+		$(COVERAGE_SEEDS) $(COVERAGE_LINES) $(COVERAGE_BRANCHES) $(COVERAGE_TESTS)
 
 .PHONY: coverage
 

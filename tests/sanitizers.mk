@@ -25,7 +25,8 @@ check-ubsan:
 check-asan-ubsan:
 	+$(CHECK_SANITIZED) asan-ubsan address,undefined $(SANITIZER_SEEDS)
 check-tsan:
-	+PROGRAMS='$(TSAN_NEEDS) tests/sim/simulate' $(CHECK_SANITIZED) tsan thread $(TSAN_SEEDS) $(TSAN_TESTS)
+	+PROGRAMS='$(TSAN_NEEDS) tests/sim/simulate' $(CHECK_SANITIZED) tsan thread $(TSAN_SEEDS) \
+		$(TSAN_TESTS)
 
 .PHONY: check-asan check-ubsan check-asan-ubsan check-tsan
 
