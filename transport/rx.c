@@ -10,9 +10,6 @@
 
 #define REFILL       8u /* buffers posted at once, at least */
 #define WINDOW_START 8u /* of a new connection on the shared queue */
-/* A peer that takes longer for half of its window has enough: to widen it means to register memory.
- */
-#define WIDEN_WITHIN_NS 1000000u
 
 /* --- refilling
  * -------------------------------------------------------------------------------------- */
@@ -137,15 +134,11 @@ static inline void tell_grant(struct vbn_conn *conn)
 static inline void after_message(struct vbn_conn *conn)
 {
     vbn_endpoint_t *ep = conn->ep;
-    vbn_context_t *ctx = conn->ctx;
 
     if (!STAILQ_EMPTY(&ep->queue))
         vbn_tx_pump(ep);
-    if (vbn_flow_ack_due(&conn->flow)) {
-        if (conn->window < ctx->opts.window)
-            vbn_rx_widen(conn);
+    if (vbn_flow_ack_due(&conn->flow))
         tell_grant(conn);
-    }
     if (!conn->ack_listed && conn->told_next != ep->rx_next)
         vbn_rx_owe_ack(conn);
     if (vbn_unlikely(ep->state == VBN_EP_CLOSING))
@@ -172,19 +165,37 @@ static VBN_INLINE bool take_tagged(struct vbn_conn *conn, struct vbn_rxbuf *buf,
     return true;
 }
 
-/* What is no message of the sender's. False: nothing more comes by this connection. */
-VBN_COLD static bool take_control(struct vbn_conn *conn, const struct vbn_rxbuf *buf, uint8_t type)
+/* A word about rings. False: it cannot be. */
+static bool take_ring_word(struct vbn_conn *conn, const struct vbn_rxbuf *buf)
 {
     struct vbn_wire_ring word;
 
+    return vbn_wire_ring_read((char *)buf->msg + sizeof(struct vbn_wire_hdr), &word) &&
+           vbn_ring_told(conn, &word);
+}
+
+/* The peer's messages had to wait. False: by its version it cannot say so. */
+static bool take_dry(struct vbn_conn *conn)
+{
+    if (conn->version < VBN_WIRE_DRIES)
+        return false;
+    vbn_rx_widen(conn);
+    return true;
+}
+
+/* What is no message of the sender's. False: nothing more comes by this connection. */
+VBN_COLD static bool take_control(struct vbn_conn *conn, const struct vbn_rxbuf *buf, uint8_t type)
+{
     if (type == VBN_WIRE_BYE) {
         vbn_endpoint_peer_closed(conn->ep);
         return false;
     }
-    if (type == VBN_WIRE_RING &&
-        !(vbn_wire_ring_read((char *)buf->msg + sizeof(struct vbn_wire_hdr), &word) &&
-          vbn_ring_told(conn, &word))) {
+    if (type == VBN_WIRE_RING && !take_ring_word(conn, buf)) {
         bad_message(conn->ep, "impossible word about rings");
+        return false;
+    }
+    if (type == VBN_WIRE_DRY && !take_dry(conn)) {
+        bad_message(conn->ep, "word of waiting that its version of the wire has not");
         return false;
     }
     return true;
@@ -294,16 +305,12 @@ VBN_COLD static bool catch_up(struct vbn_conn *conn, const struct vbn_wire_hdr *
 /* --- completions
  * --------------------------------------------------------------------------------------- */
 
-/*
- * What came of a message is bare: puts its head before it, and returns the length of all. 0: that
- * cannot be done. What was written into the ring before is taken first, as it is told from.
- */
+/* What came of a message is bare: puts its head before it, and returns the length of all. 0: that
+ * cannot be done. */
 static uint32_t restore(struct vbn_conn *conn, struct vbn_rxbuf *buf, const struct ibv_wc *wc)
 {
     uint32_t head;
 
-    if (conn->ring.in.slots && conn->ep->conn == conn)
-        vbn_rx_take_ring(conn);
     if (conn->ep->conn != conn && conn->state != VBN_CONN_ACCEPTING)
         return 0; /* the endpoint is over, or has another connection */
     head = vbn_bare_restore(conn, wc->imm_data, buf->msg, wc->byte_len);
@@ -313,16 +320,22 @@ static uint32_t restore(struct vbn_conn *conn, struct vbn_rxbuf *buf, const stru
     return head ? head + wc->byte_len : 0;
 }
 
-/* What BUF has received may be bare, or its head may be wanted later. The length of all of it; 0:
- * it is nothing. */
+/*
+ * What BUF has received may be bare, or its head may be wanted later: if it is the next message,
+ * for the sender has kept it once. What was written into the ring before is taken first. The length
+ * of all of it; 0: it is nothing.
+ */
 static __attribute__((noinline)) uint32_t take_head(struct vbn_conn *conn, struct vbn_rxbuf *buf,
                                                     const struct ibv_wc *wc)
 {
     struct vbn_wire_hdr hdr;
 
+    if (conn->ring.in.slots && conn->ep->conn == conn)
+        vbn_rx_take_ring(conn);
     if (wc->wc_flags & IBV_WC_WITH_IMM)
         return restore(conn, buf, wc);
-    if (vbn_wire_hdr_read(buf->msg, wc->byte_len, &hdr) && hdr.len >= VBN_BARE_MIN)
+    if (vbn_wire_hdr_read(buf->msg, wc->byte_len, &hdr) && hdr.len >= VBN_BARE_MIN &&
+        hdr.seq == conn->ep->rx_next)
         vbn_bare_keep(&conn->bare.in, &hdr, (char *)buf->msg + sizeof(hdr));
     return wc->byte_len;
 }
@@ -473,24 +486,14 @@ uint16_t vbn_rx_grant(vbn_context_t *ctx)
     return (uint16_t)window;
 }
 
-/* Half of the window is used up again: whether the peer, at its pace, may wait for the next grant.
- */
-static bool used_up_quickly(struct vbn_conn *conn)
-{
-    uint64_t now = vbn_now_ns(conn->ctx), last = conn->used_ns;
-
-    conn->used_ns = now;
-    return now - last < WIDEN_WITHIN_NS;
-}
-
-VBN_COLD void vbn_rx_widen(struct vbn_conn *conn)
+void vbn_rx_widen(struct vbn_conn *conn)
 {
     vbn_context_t *ctx = conn->ctx;
     struct vbn_rx *rx = &ctx->rx;
     uint32_t more = (uint32_t)vbn_min(conn->window, ctx->opts.window - conn->window);
 
     more = (uint32_t)vbn_min(more, unspoken(rx) / 4);
-    if (!rx->shared.srq || !more || !used_up_quickly(conn))
+    if (!rx->shared.srq || !more)
         return;
     rx->granted += more;
     if (!fill_shared(ctx) || rx->shared.target < rx->granted + VBN_RX_SLACK) {

@@ -63,8 +63,8 @@ void vbn_rx_fini(vbn_context_t *ctx);
 uint16_t vbn_rx_grant(vbn_context_t *ctx);
 void vbn_rx_ungrant(vbn_context_t *ctx, uint16_t window);
 
-/* CONN's peer has used up half of its window: doubles it if that was quick, as far as `window` and
- * a fair share allow. */
+/* CONN's peer has had to wait for credits: from now on twice as many messages, as far as `window`
+ * and a fair share allow. To widen means to register memory, so nobody else gets more. */
 void vbn_rx_widen(struct vbn_conn *conn);
 
 /* Takes back BUF, which held a message of EP. */

@@ -157,16 +157,34 @@ static inline void post(vbn_endpoint_t *ep, struct vbn_tx *tx)
     }
 }
 
+/* Not by the last credit, which is for what gives the peer some, nor by that of what waits. */
+VBN_COLD static void say_dry(struct vbn_conn *conn)
+{
+    if (vbn_flow_credits(&conn->flow) > 2)
+        vbn_tx_control(conn, VBN_WIRE_ACK);
+}
+
 void vbn_tx_pump(vbn_endpoint_t *ep)
 {
     struct vbn_tx *tx;
 
+    if (vbn_unlikely(ep->conn && ep->conn->dry))
+        say_dry(ep->conn);
     while ((tx = STAILQ_FIRST(&ep->queue)) && can_post(ep, tx->kind)) {
         STAILQ_REMOVE_HEAD(&ep->queue, entry);
         tx->waiting = false;
         post(ep, tx);
         vbn_tag_posted(ep, tx);
     }
+}
+
+/* So often is the peer told, at most: he has answered by then, or cannot. */
+#define DRY_SAYS 8
+
+static bool is_dry(const struct vbn_conn *conn, const struct vbn_tx *tx)
+{
+    return tx->kind == VBN_TX_AM && conn->version >= VBN_WIRE_DRIES && conn->dry_said < DRY_SAYS &&
+           conn->state == VBN_CONN_ESTABLISHED && !vbn_flow_may_send(&conn->flow);
 }
 
 VBN_COLD static void wait_in_queue(vbn_endpoint_t *ep, struct vbn_tx *tx)
@@ -176,6 +194,8 @@ VBN_COLD static void wait_in_queue(vbn_endpoint_t *ep, struct vbn_tx *tx)
     STAILQ_INSERT_TAIL(&ep->queue, tx, entry);
     if (!ep->conn)
         vbn_endpoint_want_conn(ep);
+    else if (is_dry(ep->conn, tx))
+        ep->conn->dry = true;
 }
 
 static inline bool may_post(const vbn_endpoint_t *ep, int kind)
@@ -439,6 +459,18 @@ VBN_COLD static void put_ring_word(struct vbn_conn *conn, struct vbn_wire_hdr *h
     vbn_wire_ring_write((char *)conn->ctl->obj.buf + sizeof(*hdr), &word);
 }
 
+/* An acknowledgement can say one thing more. */
+static void say_more(struct vbn_conn *conn, struct vbn_wire_hdr *hdr)
+{
+    if (vbn_unlikely(conn->ring.say)) {
+        put_ring_word(conn, hdr);
+    } else if (vbn_unlikely(conn->dry)) {
+        hdr->type = VBN_WIRE_DRY;
+        conn->dry = false;
+        conn->dry_said++;
+    }
+}
+
 bool vbn_tx_control(struct vbn_conn *conn, uint8_t wire_type)
 {
     struct vbn_ctl *ctl = conn->ctl;
@@ -451,8 +483,8 @@ bool vbn_tx_control(struct vbn_conn *conn, uint8_t wire_type)
         !conn->peer_ready || !vbn_flow_may_ack(&conn->flow) || !vbn_qp_has_room(&conn->q))
         return false;
     hdr.credits = vbn_flow_sent(&conn->flow);
-    if (vbn_unlikely(conn->ring.say) && wire_type == VBN_WIRE_ACK)
-        put_ring_word(conn, &hdr);
+    if (wire_type == VBN_WIRE_ACK)
+        say_more(conn, &hdr);
     conn->told_next = hdr.ack;
     vbn_wire_hdr_write(ctl->obj.buf, &hdr);
     bytes = (uint32_t)sizeof(hdr) + hdr.len;

@@ -13,10 +13,11 @@
 #include <stdint.h>
 #include <string.h>
 
-#define VBN_WIRE_VERSION     3           /* highest version that this code speaks */
+#define VBN_WIRE_VERSION     4           /* highest version that this code speaks */
 #define VBN_WIRE_VERSION_MIN 1           /* lowest */
 #define VBN_WIRE_RINGS       2           /* from this version on there are rings, */
-#define VBN_WIRE_BARES       3           /* and bare messages from this one */
+#define VBN_WIRE_BARES       3           /* bare messages from this one, */
+#define VBN_WIRE_DRIES       4           /* and words of messages that wait from this one */
 #define VBN_WIRE_MAGIC       0x314e4256u /* "VBN1" in memory */
 
 /* --- messages ------------------------------------------------------------------------------- */
@@ -27,6 +28,7 @@ enum vbn_wire_type {
     VBN_WIRE_BYE = 3, /* the sender has closed; nothing follows */
     VBN_WIRE_TAG = 4, /* a tagged message, or a part of its protocol: numbered as active ones are */
     VBN_WIRE_RING = 5, /* struct vbn_wire_ring, from version 2 on */
+    VBN_WIRE_DRY = 6, /* as ACK: the sender's messages had to wait for credits; from version 4 on */
 };
 
 /*
@@ -78,7 +80,7 @@ static inline bool vbn_wire_hdr_read(const void *buf, size_t byte_len, struct vb
         return false;
     if (h->type == VBN_WIRE_AM || h->type == VBN_WIRE_TAG)
         return true;
-    return h->type >= VBN_WIRE_ACK && h->type <= VBN_WIRE_RING && h->id == 0 &&
+    return h->type >= VBN_WIRE_ACK && h->type <= VBN_WIRE_DRY && h->id == 0 &&
            h->len == (h->type == VBN_WIRE_RING ? VBN_WIRE_RING_LEN : 0);
 }
 

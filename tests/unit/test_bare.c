@@ -289,6 +289,7 @@ static void gets_its_head_back(void **state)
         told.value = count;
         told.news = count == 2 ? 3 : 0;
         bare_comes(told, payload(count) + HEAD, DATA);
+        lone_complete(conn);
         assert_int_equal(got, count);
         assert_int_equal(came_len, LEN);
         assert_memory_equal(came, payload(count), LEN);
@@ -296,6 +297,34 @@ static void gets_its_head_back(void **state)
     assert_int_equal(ep->tx_acked, ep->tx_next);
     assert_int_equal(conn->flow.tx_grant, grant + 3);
     assert_int_equal(ctx->counters.bad_messages, 0);
+}
+
+static void whole_comes(uint32_t seq, uint32_t len, const void *bytes)
+{
+    struct vbn_wire_hdr hdr = lone_hdr(conn, VBN_WIRE_AM);
+
+    hdr.id = ID, hdr.len = len, hdr.seq = seq;
+    lone_queued(conn, &hdr, bytes);
+}
+
+/* What a device brings twice ends the connection, but what is there already is still taken. */
+static void brought_twice_is_kept_once(void **state)
+{
+    const uint32_t len = LEN - 2;
+    const unsigned char *bytes = payload(7);
+    struct vbn_wire_bare told = {
+        .head = 1, .seq = 2, .value = (uint16_t)(bytes[0] | bytes[1] << 8)};
+
+    (void)state;
+    start(tweak);
+    whole_comes(0, LEN, bytes);
+    whole_comes(0, LEN, bytes);
+    whole_comes(1, len, bytes);
+    bare_comes(told, bytes + len - DATA, DATA);
+    assert_int_equal(got, 3);
+    assert_int_equal(came_len, len);
+    assert_memory_equal(came, bytes, len);
+    assert_int_equal(ctx->counters.bad_messages, 1);
 }
 
 /* Each ends the connection, and brings nothing. */
@@ -418,6 +447,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(not_to_all, setup, teardown),
         cmocka_unit_test_setup_teardown(packets_of_the_path, setup, teardown),
         cmocka_unit_test_setup_teardown(gets_its_head_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(brought_twice_is_kept_once, setup, teardown),
         cmocka_unit_test_setup_teardown(not_as_told, setup, teardown),
         cmocka_unit_test_setup_teardown(from_who_cannot, setup, teardown),
         cmocka_unit_test_setup_teardown(as_the_first, setup, teardown),

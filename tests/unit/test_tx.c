@@ -200,7 +200,76 @@ static void credits_used_up(void **state)
     assert_int_equal(ep->msgs_out, 8);
     hdr = lone_hdr(conn, VBN_WIRE_ACK);
     lone_message(conn, &hdr, NULL);
+    assert_int_equal(lone_sent(conn), 10 + 1); /* and that they had to wait */
+}
+
+static unsigned dry_words(void)
+{
+    struct vbn_wire_hdr hdr;
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < lone_sent(conn); i++) {
+        lone_send_at(conn, i, &hdr);
+        n += hdr.type == VBN_WIRE_DRY;
+    }
+    return n;
+}
+
+/* The peer gives GRANT credits in all, and has got everything. */
+static void peer_grants(uint16_t grant)
+{
+    struct vbn_wire_hdr hdr = lone_hdr(conn, VBN_WIRE_ACK);
+
+    hdr.credits = grant;
+    lone_message(conn, &hdr, NULL);
+}
+
+/* The peer learns that messages have waited, but not by the credit that one of them needs. */
+static void waits_are_told(void **state)
+{
+    (void)state;
+    start(8, NULL);
+    for (int i = 0; i < 7; i++)
+        assert_int_equal(send_len(10), VBN_OK);
+    peer_grants(16);
+    assert_int_equal(dry_words(), 0); /* none has waited */
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(send_len(10), VBN_OK);
+    assert_int_equal(lone_sent(conn), 15);
+    peer_grants(17);
+    assert_int_equal(lone_sent(conn), 16);
+    assert_int_equal(dry_words(), 0);
+    peer_grants(20);
+    assert_int_equal(dry_words(), 1);
+    assert_int_equal(lone_sent(conn), 18);
+    peer_grants(30);
+    assert_int_equal(dry_words(), 1); /* once for all of them */
+}
+
+/* A peer that gives no more for it is not told for ever. */
+static void waits_are_told_some_times(void **state)
+{
+    (void)state;
+    start(8, NULL);
+    for (uint16_t grant = 16; grant < 800; grant = (uint16_t)(grant + 8)) {
+        while (STAILQ_EMPTY(&ep->queue))
+            assert_int_equal(send_len(10), VBN_OK);
+        peer_grants(grant);
+        lone_complete(conn);
+    }
+    assert_in_range(dry_words(), 4, 16);
+}
+
+static void older_peers_are_not_told(void **state)
+{
+    (void)state;
+    start(8, NULL);
+    conn->version = VBN_WIRE_DRIES - 1;
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(send_len(10), VBN_OK);
+    peer_grants(30);
     assert_int_equal(lone_sent(conn), 10);
+    assert_int_equal(dry_words(), 0);
 }
 
 static void what_waits_is_told(void **state)
@@ -217,7 +286,7 @@ static void what_waits_is_told(void **state)
         assert_int_equal(vbn_msg_waiting(msg[i]), i == 3);
     }
     lone_ack(conn);
-    assert_int_equal(lone_sent(conn), 4);
+    assert_int_equal(lone_sent(conn), 4 + 1); /* and that it had to wait */
     assert_false(vbn_msg_waiting(msg[3]));
     assert_true(vbn_endpoint_ready(ep));
     for (int i = 0; i < 4; i++)
@@ -265,7 +334,7 @@ static void last_credit_carries_an_acknowledgement(void **state)
     lone_pass(ctx, 10);
     assert_int_equal(lone_sent(conn), 4);
     lone_send_at(conn, 3, &hdr);
-    assert_int_equal(hdr.type, VBN_WIRE_ACK);
+    assert_int_equal(hdr.type, VBN_WIRE_DRY); /* and tells that a message waits */
     assert_int_equal(hdr.ack, 1);
     assert_int_equal(vbn_flow_credits(&conn->flow), 0);
     hdr = lone_hdr(conn, VBN_WIRE_AM);
@@ -619,6 +688,9 @@ int main(void)
         T(sequence_numbers_follow),
         T(order_is_the_caller_s),
         T(credits_used_up),
+        T(waits_are_told),
+        T(waits_are_told_some_times),
+        T(older_peers_are_not_told),
         T(what_waits_is_told),
         T(only_what_leaves_at_once),
         T(last_credit_carries_an_acknowledgement),
