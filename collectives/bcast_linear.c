@@ -4,31 +4,49 @@
  * few ranks that share a processor, where the messages of all count and not how many follow one
  * another.
  *
- * Cost: (p-1) (α + mβ).
+ * Cost: (p-1) (nα + mβ) for n blocks: one, or as many as segments that are asked for make.
  */
 #include "algorithms.h"
+#include "blocks.h"
 #include "peers.h"
+
+#define NO_DELAY 0 /* nobody passes blocks on: the model's number of them is one */
+
+static void send_blocks(struct vbn_sched *sched, const struct vbn_call *call, uint32_t to)
+{
+    uint32_t n = vbn_blocks(call, NO_DELAY);
+
+    for (uint32_t i = 0; i < n; i++)
+        vbn_sched_send(sched, to, vbn_at(VBN_AT_RECV, vbn_block_off(call, n, i)),
+                       vbn_block_len(call, n, i), i);
+}
+
+static void recv_blocks(struct vbn_sched *sched, const struct vbn_call *call)
+{
+    uint32_t n = vbn_blocks(call, NO_DELAY);
+
+    for (uint32_t i = 0; i < n; i++)
+        vbn_sched_recv(sched, call->root, vbn_at(VBN_AT_RECV, vbn_block_off(call, n, i)),
+                       vbn_block_len(call, n, i), i, true);
+}
 
 static void build(struct vbn_sched *sched, const struct vbn_call *call)
 {
-    struct vbn_at data = vbn_at(VBN_AT_RECV, 0);
-    size_t len = call->count * call->elem;
-
     if (call->rank != call->root)
-        vbn_sched_recv(sched, call->root, data, len, 0, true);
+        recv_blocks(sched, call);
     for (uint32_t i = 1; i < call->size && call->rank == call->root; i++)
-        vbn_sched_send(sched, vbn_ahead(call->root, i, call->size), data, len, 0);
+        send_blocks(sched, call, vbn_ahead(call->root, i, call->size));
     vbn_sched_end(sched);
 }
 
 static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
 {
-    double m = (double)call->count * (double)call->elem;
+    double m = (double)call->count * (double)call->elem, others = call->size - 1.0;
 
     cost->depth = 1;
-    cost->rounds = cost->messages = cost->all_messages = call->size - 1.0;
-    cost->path_bytes = cost->bytes = cost->all_bytes = cost->rounds * m;
+    cost->rounds = cost->messages = cost->all_messages = others * vbn_blocks(call, NO_DELAY);
+    cost->path_bytes = cost->bytes = cost->all_bytes = others * m;
 }
 
-const struct vbn_algorithm vbn_bcast_linear = {VBN_COLL_BCAST, "linear", VBN_ALGO_AT_ONCE, 0,
-                                               build,          cost};
+const struct vbn_algorithm vbn_bcast_linear = {
+    VBN_COLL_BCAST, "linear", VBN_ALGO_AT_ONCE | VBN_ALGO_SEGMENT, 0, build, cost};

@@ -135,6 +135,19 @@ size_t vbn_algorithm_param(const struct vbn_algorithm *algorithm, uint32_t size,
     return value < 2 ? 2 : value;
 }
 
+/* What is a rank's on average, where another one is the busiest in each call. */
+static void count_turns(const struct vbn_algorithm *algorithm, const struct vbn_call *call,
+                        struct vbn_coll_cost *cost)
+{
+    bool at_once = !call->root_stays && algorithm->limits & VBN_ALGO_AT_ONCE;
+    bool turns = !call->root_stays && algorithm->limits & VBN_ALGO_TURNS;
+    double longest = cost->path_bytes > cost->bytes ? cost->path_bytes : cost->bytes;
+
+    cost->root_stays = call->root_stays;
+    cost->turn_messages = at_once || turns ? cost->all_messages / call->size : cost->messages;
+    cost->turn_bytes = at_once ? cost->all_bytes / call->size : longest;
+}
+
 struct vbn_coll_cost vbn_algorithm_cost(const struct vbn_algorithm *algorithm,
                                         const struct vbn_call *call)
 {
@@ -147,13 +160,9 @@ struct vbn_coll_cost vbn_algorithm_cost(const struct vbn_algorithm *algorithm,
         cost.depth = cost.rounds;
     if (cost.all_messages == 0)
         cost.all_messages = call->size * cost.messages;
-    cost.root_stays = call->root_stays;
-    cost.turn_messages =
-        !call->root_stays && algorithm->limits & (VBN_ALGO_TURNS | VBN_ALGO_AT_ONCE)
-            ? cost.all_messages / call->size
-            : cost.messages;
     if (cost.all_bytes == 0)
         cost.all_bytes = call->size * cost.bytes;
+    count_turns(algorithm, call, &cost);
     return cost;
 }
 

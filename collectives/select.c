@@ -47,23 +47,32 @@ static double moved_at_once(uint32_t processors, uint32_t size)
     return busy < size ? larger(busy / MOVED_BY, 1) : size;
 }
 
+/* How long a message that another waits for is under way, in latencies; SHARE: a rank's, of a
+ * processor. */
+static double hop_of(const struct vbn_coll_cost *cost, double share, bool offered)
+{
+    if (share >= 1)
+        return 1;
+    if (offered)
+        return 1 / share;
+    return cost->root_stays ? (1 + 1 / share) / 2 : share;
+}
+
 struct vbn_coll_terms vbn_coll_terms_of(const struct vbn_coll_cost *cost, uint32_t size,
                                         uint32_t processors, uint64_t eager_bytes)
 {
-    /* of a processor, for a rank */
     double share = vbn_at_once(processors, size) / (double)size;
-    double hop = cost->root_stays ? (1 + 1 / share) / 2 : share;
-    double bytes = larger(larger(cost->path_bytes, cost->bytes),
-                          cost->all_bytes / moved_at_once(processors, size));
     bool offered = cost->all_bytes > cost->all_messages * (double)eager_bytes;
+    bool copied = share < 1 && !offered;
     double each = offered ? OFFERED : 1;
-    double copied = share < 1 && !offered ? COPIED * bytes : 0;
+    double own = copied ? cost->turn_bytes : larger(cost->path_bytes, cost->bytes);
+    double bytes = larger(own, cost->all_bytes / moved_at_once(processors, size));
 
     return (struct vbn_coll_terms){
-        .latencies = each * cost->depth * (offered ? larger(hop, 1) : hop),
+        .latencies = each * cost->depth * hop_of(cost, share, offered),
         .messages = each * larger(cost->rounds * share, cost->turn_messages / share),
         .bytes = bytes,
-        .touched = (cost->reduced + cost->copied) / share + copied};
+        .touched = (cost->reduced + cost->copied) / share + (copied ? COPIED * bytes : 0)};
 }
 
 static double time_of(const vbn_team_t *team, const struct vbn_algorithm *algorithm,

@@ -356,12 +356,13 @@ enum vbn_param_kind vbn_coll_param_kind(enum vbn_coll coll, unsigned i);
  * sends `messages` with `bytes` in all, reduces `reduced` bytes and, beside its own contribution,
  * copies `copied`. All ranks together send `all_messages` with `all_bytes`. Where ranks share
  * processors some algorithms make another rank the busiest in each call, or have it send without a
- * wait: `turn_messages` is what a rank sends in a call on average; `messages` for the others, and
- * where `root_stays`, the same in one call after the other.
+ * wait: `turn_messages` is what a rank sends in a call on average, and `turn_bytes` if it does not
+ * wait; for the others, and where `root_stays`, the same in one call after the other, `messages`
+ * and the larger one of `path_bytes` and `bytes`.
  */
 struct vbn_coll_cost {
     double depth, rounds, path_bytes;
-    double messages, turn_messages, bytes;
+    double messages, turn_messages, bytes, turn_bytes;
     double reduced, copied;
     double all_messages, all_bytes;
     bool root_stays;
@@ -379,9 +380,10 @@ struct vbn_coll_terms {
  * among them. Where ranks share processors, those who wait take turns with the busiest, and take as
  * long as it does, unless another one is the busiest in the next call; bytes are moved without
  * them, by a processor and a half for each message, and what is not offered is copied, twice. What
- * is under way is waited for while others work on the calls before and after. But what is offered
- * needs its receiver, and where the root stays it is found when half of those who share the
- * processor have had their turns. Any thread.
+ * is under way is waited for while others work on the calls before and after, and so is the path of
+ * the bytes if the busiest rank waits for nobody. But what is offered needs its receiver, who is
+ * found when all who share the processor have had their turns; half of them, for what is not, where
+ * the root stays. Any thread.
  */
 struct vbn_coll_terms vbn_coll_terms_of(const struct vbn_coll_cost *cost, uint32_t size,
                                         uint32_t processors, uint64_t eager_bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages and bytes that rc is given to send on the simulated fabric: as many as theory says, for
- * every algorithm. By cmocka for some numbers of ranks;
+ * every algorithm. By cmocka for some numbers of ranks, and with segments that are asked for, too;
  *
  *     test_messages A..B
  *
@@ -17,6 +17,9 @@
 
 #define RANKS 64u
 #define BLOCK 3u /* elements, of operations with a block a rank */
+
+/* Bytes, of those that are cut: what count_of() says makes several, all of one length. */
+#define SEGMENT(size) (8 * (size_t)(size))
 
 /* What went out, of one call or of several. */
 struct tally {
@@ -52,6 +55,7 @@ static void enter(struct sim_job *job, uint32_t rank)
 struct call {
     struct sim_job *job;
     uint32_t size;
+    size_t segment; /* bytes; 0: by the model */
     size_t counts[RANKS];
     vbn_team_t *teams[RANKS];
     vbn_coll_req_t *reqs[RANKS];
@@ -82,8 +86,11 @@ static void start(struct call *c, const struct vbn_algorithm *algorithm, uint32_
                                  .dtype = VBN_INT64,
                                  .op = VBN_SUM};
     char rule[80];
+    int len =
+        snprintf(rule, sizeof(rule), "%s=%s", vbn_coll_name(algorithm->coll), algorithm->name);
 
-    snprintf(rule, sizeof(rule), "%s=%s", vbn_coll_name(algorithm->coll), algorithm->name);
+    if (c->segment)
+        snprintf(rule + len, sizeof(rule) - (size_t)len, "/%zu", c->segment);
     vbn_team_options_init(&options, sizeof(options));
     options.rules = rule;
     enter(c->job, rank);
@@ -152,7 +159,7 @@ static bool check(struct call *c, const struct vbn_algorithm *algorithm, struct 
 
     if (!vbn_algorithm_fits(algorithm, &call))
         return false;
-    call.param = vbn_algorithm_param(algorithm, c->size, 0);
+    call.param = vbn_algorithm_param(algorithm, c->size, c->segment);
     theory = vbn_algorithm_cost(algorithm, &call);
     memset(&tally, 0, sizeof(tally));
     for (uint32_t r = 0; r < c->size; r++)
@@ -206,7 +213,11 @@ static void all_is_counted_as_theory_says(void **state)
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
         for (const struct vbn_algorithm *const *a = vbn_algorithms; *a; a++) {
             c.size = sizes[i];
+            c.segment = 0;
             check(&c, *a, &sum);
+            c.segment = SEGMENT(c.size);
+            if ((*a)->limits & VBN_ALGO_SEGMENT)
+                check(&c, *a, &sum);
         }
     assert_true(sum.messages > 0);
     close_call(&c);

@@ -332,7 +332,9 @@ static void shared_processors_choose_otherwise(void **state)
 
 enum { FEW = 8, MANY = 1 << 20 };
 
-/* What a bcast of LEN bytes from ROOT is done by. */
+static size_t chosen_param;
+
+/* What a bcast of LEN bytes from ROOT is done by, and with which `chosen_param`. */
 static const char *chosen_from(struct fixture *f, uint32_t root, size_t len)
 {
     static char buf[MANY];
@@ -348,6 +350,7 @@ static const char *chosen_from(struct fixture *f, uint32_t root, size_t len)
     if (vbn_coll_init(f->team[0], &args, &req, NULL) != VBN_OK)
         return "refused";
     name = vbn_coll_chosen(req);
+    chosen_param = vbn_coll_chosen_param(req);
     vbn_coll_free(req);
     return name;
 }
@@ -396,8 +399,14 @@ static void segments_need_not_be_asked_for(void **state)
         struct fixture f;
 
         open_on(&f, size, 2, DEFAULT_EAGER, false);
-        assert_string_equal(chosen_from(&f, 1, DEFAULT_EAGER), "knomial");
-        assert_string_equal(chosen_from(&f, 2, 2 * DEFAULT_EAGER), "chain");
+        for (uint32_t root = 1; root < size; root++)
+            assert_string_equal(chosen_from(&f, root, 2 * DEFAULT_EAGER), "linear");
+        assert_int_equal(chosen_param, DEFAULT_EAGER);
+        assert_string_equal(chosen_from(&f, 1, DEFAULT_EAGER), "linear");
+        assert_int_equal(chosen_param, 0);
+        /* the root is the same, and would be alone with the work */
+        assert_string_not_equal(chosen_from(&f, 1, 2 * DEFAULT_EAGER), "linear");
+        assert_int_equal(chosen_param, DEFAULT_EAGER);
         close_all(&f);
     }
 }
@@ -429,6 +438,7 @@ static void terms_count_offers_and_turns(void **state)
                                  .path_bytes = 100,
                                  .turn_messages = 4,
                                  .bytes = 200,
+                                 .turn_bytes = 180,
                                  .reduced = 50,
                                  .copied = 30,
                                  .all_messages = 10,
@@ -439,15 +449,35 @@ static void terms_count_offers_and_turns(void **state)
     assert_true(terms.latencies == 2 && terms.messages == 4 && terms.bytes == 250 &&
                 terms.touched == 80);
     terms = vbn_coll_terms_of(&cost, 4, 2, 99); /* half a processor each */
-    assert_true(terms.latencies == 6 && terms.messages == 24 && terms.bytes == 750 &&
+    assert_true(terms.latencies == 12 && terms.messages == 24 && terms.bytes == 750 &&
                 terms.touched == 160);
     assert_true(vbn_coll_terms_of(&cost, 4, 1, 99).bytes == 1000); /* one message's at a time */
     terms = vbn_coll_terms_of(&cost, 4, 2, 100); /* none is asked for, all are copied */
     assert_true(terms.latencies == 1 && terms.messages == 8 && terms.touched == 160 + 2 * 750);
     cost.root_stays = true;
-    assert_true(vbn_coll_terms_of(&cost, 4, 2, 99).latencies == 9);
+    assert_true(vbn_coll_terms_of(&cost, 4, 2, 99).latencies == 12);
+    assert_true(vbn_coll_terms_of(&cost, 4, 2, 100).latencies == 3);
     cost.rounds = 18; /* others send their own meanwhile */
     assert_true(vbn_coll_terms_of(&cost, 4, 2, 99).messages == 27);
+}
+
+/* Where the next root need not wait for the last one, no rank's own bytes hold the others up; those
+ * that are offered do. */
+static void terms_count_bytes_of_turns(void **state)
+{
+    struct vbn_coll_cost cost = {.depth = 1,
+                                 .path_bytes = 900,
+                                 .bytes = 900,
+                                 .turn_bytes = 225,
+                                 .all_messages = 9,
+                                 .all_bytes = 900};
+
+    (void)state;
+    assert_true(vbn_coll_terms_of(&cost, 4, 2, 100).bytes == 900 * 1.5 / 2);
+    assert_true(vbn_coll_terms_of(&cost, 4, 2, 99).bytes == 900);
+    assert_true(vbn_coll_terms_of(&cost, 4, 4, 100).bytes == 900);
+    cost.turn_bytes = 900; /* the root stays */
+    assert_true(vbn_coll_terms_of(&cost, 4, 2, 100).bytes == 900);
 }
 
 static void rules_come_from_a_file(void **state)
@@ -1360,6 +1390,7 @@ int main(void)
         cmocka_unit_test(checked_roots_choose_alike),
         cmocka_unit_test(offers_choose_otherwise),
         cmocka_unit_test(terms_count_offers_and_turns),
+        cmocka_unit_test(terms_count_bytes_of_turns),
         cmocka_unit_test(rules_come_from_a_file),
         cmocka_unit_test(persistent_requests_start_in_any_order),
         cmocka_unit_test(a_request_freed_under_way_goes_on),
