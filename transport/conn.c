@@ -173,7 +173,7 @@ static void act_up(struct vbn_conn *conn)
     uint32_t last = (uint32_t)vbn_max(conn->ep->session, conn->hello.session);
 
     conn->session = last + 1; /* each side has told the other its last one */
-    conn->since_ns = vbn_now_ns(conn->ctx);
+    conn->since_ns = conn->used_ns = vbn_now_ns(conn->ctx);
     vbn_flow_init(&conn->flow, conn->window, conn->hello.credits);
     conn->version = vbn_wire_version_common((uint8_t)conn->ctx->opts.wire_version,
                                             vbn_options_version_min(&conn->ctx->opts),

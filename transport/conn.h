@@ -74,6 +74,7 @@ struct vbn_conn {
     uint32_t told_next; /* acknowledgement that the peer was last told */
     bool ack_listed;    /* in ctx->acks */
     bool ack_aged;      /* was listed at the last look */
+    uint64_t used_ns;   /* when half of the window was last used up */
     bool dry;           /* messages have waited for credits, which the peer has not heard */
     uint8_t dry_said;   /* how often it has */
     TAILQ_ENTRY(vbn_conn) ack_entry;

@@ -10,6 +10,9 @@
 
 #define REFILL       8u /* buffers posted at once, at least */
 #define WINDOW_START 8u /* of a new connection on the shared queue */
+/* A peer that takes longer for half of its window is widened for only if it says that it waits: to
+ * widen means to register memory. */
+#define WIDEN_WITHIN_NS 1000000u
 
 /* --- refilling
  * -------------------------------------------------------------------------------------- */
@@ -137,8 +140,11 @@ static inline void after_message(struct vbn_conn *conn)
 
     if (!STAILQ_EMPTY(&ep->queue))
         vbn_tx_pump(ep);
-    if (vbn_flow_ack_due(&conn->flow))
+    if (vbn_flow_ack_due(&conn->flow)) {
+        if (conn->window < conn->ctx->opts.window)
+            vbn_rx_used_up(conn);
         tell_grant(conn);
+    }
     if (!conn->ack_listed && conn->told_next != ep->rx_next)
         vbn_rx_owe_ack(conn);
     if (vbn_unlikely(ep->state == VBN_EP_CLOSING))
@@ -486,7 +492,16 @@ uint16_t vbn_rx_grant(vbn_context_t *ctx)
     return (uint16_t)window;
 }
 
-void vbn_rx_widen(struct vbn_conn *conn)
+VBN_COLD void vbn_rx_used_up(struct vbn_conn *conn)
+{
+    uint64_t now = vbn_now_ns(conn->ctx), last = conn->used_ns;
+
+    conn->used_ns = now;
+    if (now - last < WIDEN_WITHIN_NS)
+        vbn_rx_widen(conn);
+}
+
+VBN_COLD void vbn_rx_widen(struct vbn_conn *conn)
 {
     vbn_context_t *ctx = conn->ctx;
     struct vbn_rx *rx = &ctx->rx;

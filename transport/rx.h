@@ -63,9 +63,12 @@ void vbn_rx_fini(vbn_context_t *ctx);
 uint16_t vbn_rx_grant(vbn_context_t *ctx);
 void vbn_rx_ungrant(vbn_context_t *ctx, uint16_t window);
 
-/* CONN's peer has had to wait for credits: from now on twice as many messages, as far as `window`
- * and a fair share allow. To widen means to register memory, so nobody else gets more. */
+/* CONN's peer gets twice the window from now on, as far as `window` and a fair share allow: it has
+ * had to wait for credits. */
 void vbn_rx_widen(struct vbn_conn *conn);
+
+/* CONN's peer has used up half of its window, and is told more: less often, if that was quick. */
+void vbn_rx_used_up(struct vbn_conn *conn);
 
 /* Takes back BUF, which held a message of EP. */
 void vbn_rx_release(vbn_endpoint_t *ep, struct vbn_rxbuf *buf);

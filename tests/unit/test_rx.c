@@ -328,14 +328,54 @@ static void window_grows_with_need(void **state)
     assert_int_equal(unit.failures, 0);
 }
 
-static void window_of_who_does_not_wait_stays(void **state)
+/* A peer that uses its window up gets twice the window, until the option's; each grant is told. */
+static void window_grows_with_use(void **state)
+{
+    struct vbn_wire_hdr hdr;
+
+    (void)state;
+    assert_int_equal(conn->window, 8);
+    for (int i = 0; i < 4; i++)
+        lone_am(conn, 5, "x", 1);
+    assert_int_equal(conn->window, 16);
+    assert_int_equal(ctx->rx.granted, 16);
+    assert_true(fake_srq_posted(ctx->rx.shared.srq) >= 16);
+    lone_send_at(conn, lone_sent(conn) - 1, &hdr);
+    assert_int_equal(hdr.type, VBN_WIRE_ACK);
+    assert_int_equal(hdr.credits, 4 + 16);
+    for (int i = 0; i < 40; i++) {
+        lone_complete(conn);
+        lone_am(conn, 5, "x", 1);
+    }
+    assert_int_equal(conn->window, 16);
+    assert_int_equal(ctx->rx.granted, 16);
+}
+
+static void window_of_an_idle_peer_stays(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 40; i++) { /* the answers carry the credits */
+        lone_am(conn, 5, "x", 1);
+        assert_int_equal(vbn_am_send(ep, 1, NULL, 0), VBN_OK);
+        lone_complete(conn);
+        lone_ack(conn);
+    }
+    assert_int_equal(conn->window, 8);
+}
+
+/* To widen means to register memory: not for who takes his time, and does not wait. */
+static void window_of_a_slow_peer_stays(void **state)
 {
     (void)state;
     for (int i = 0; i < 40; i++) {
+        unit.now_ns += UNIT_MS / 4;
         lone_am(conn, 5, "x", 1);
         lone_complete(conn);
     }
     assert_int_equal(conn->window, 8);
+    for (int i = 0; i < 4; i++) /* until now it was slow */
+        lone_am(conn, 5, "x", 1);
+    assert_int_equal(conn->window, 16);
 }
 
 static void window_grows_no_further_than_the_queue(void **state)
@@ -463,7 +503,7 @@ static void told_at_half_the_window(void **state)
     lone_send_at(conn, 0, &hdr);
     assert_int_equal(hdr.type, VBN_WIRE_ACK);
     assert_int_equal(hdr.ack, 4);
-    assert_int_equal(hdr.credits, 8 + 4);
+    assert_int_equal(hdr.credits, 16 + 4); /* and a wider window */
     assert_int_equal(hdr.seq, 0);
     assert_int_equal(ctx->counters.acks_sent, 1);
 }
@@ -473,14 +513,14 @@ static void one_acknowledgement_at_a_time(void **state)
     struct vbn_wire_hdr hdr;
 
     (void)state;
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 16; i++)
         lone_am(conn, 5, "x", 1);
     assert_int_equal(lone_sent(conn), 1); /* its buffer is with the device */
     lone_complete(conn);
     assert_int_equal(lone_sent(conn), 2); /* due again in the meantime */
     lone_send_at(conn, 1, &hdr);
-    assert_int_equal(hdr.ack, 8);
-    assert_int_equal(hdr.credits, 16);
+    assert_int_equal(hdr.ack, 16);
+    assert_int_equal(hdr.credits, 32);
     lone_complete(conn);
     assert_int_equal(lone_sent(conn), 2);
 }
@@ -549,7 +589,7 @@ static void credits_of_acknowledgements_come_back(void **state)
         lone_complete(conn);
         assert_int_equal(unit.failures, 0);
     }
-    assert_in_range(lone_sent(conn), 1000 / 8, 1000 / 4 + 1);
+    assert_in_range(lone_sent(conn), 1000 / 16, 1000 / 8 + 1);
 }
 
 /* --- refilling -------------------------------------------------------------------------------- */
@@ -729,7 +769,9 @@ int main(void)
         T(credits_broken),
         T(more_than_was_granted),
         T(window_grows_with_need),
-        T(window_of_who_does_not_wait_stays),
+        T(window_grows_with_use),
+        T(window_of_an_idle_peer_stays),
+        T(window_of_a_slow_peer_stays),
         T(waits_that_its_version_cannot_tell),
         T(window_grows_no_further_than_the_queue),
         T(window_without_memory),
