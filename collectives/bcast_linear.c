@@ -12,19 +12,17 @@
 
 #define NO_DELAY 0 /* nobody passes blocks on: the model's number of them is one */
 
-static void send_blocks(struct vbn_sched *sched, const struct vbn_call *call, uint32_t to)
+/* The N blocks. */
+static void send_blocks(struct vbn_sched *sched, const struct vbn_call *call, uint32_t n,
+                        uint32_t to)
 {
-    uint32_t n = vbn_blocks(call, NO_DELAY);
-
     for (uint32_t i = 0; i < n; i++)
         vbn_sched_send(sched, to, vbn_at(VBN_AT_RECV, vbn_block_off(call, n, i)),
                        vbn_block_len(call, n, i), i);
 }
 
-static void recv_blocks(struct vbn_sched *sched, const struct vbn_call *call)
+static void recv_blocks(struct vbn_sched *sched, const struct vbn_call *call, uint32_t n)
 {
-    uint32_t n = vbn_blocks(call, NO_DELAY);
-
     for (uint32_t i = 0; i < n; i++)
         vbn_sched_recv(sched, call->root, vbn_at(VBN_AT_RECV, vbn_block_off(call, n, i)),
                        vbn_block_len(call, n, i), i, true);
@@ -32,10 +30,12 @@ static void recv_blocks(struct vbn_sched *sched, const struct vbn_call *call)
 
 static void build(struct vbn_sched *sched, const struct vbn_call *call)
 {
+    uint32_t n = vbn_blocks(call, NO_DELAY);
+
     if (call->rank != call->root)
-        recv_blocks(sched, call);
+        recv_blocks(sched, call, n);
     for (uint32_t i = 1; i < call->size && call->rank == call->root; i++)
-        send_blocks(sched, call, vbn_ahead(call->root, i, call->size));
+        send_blocks(sched, call, n, vbn_ahead(call->root, i, call->size));
     vbn_sched_end(sched);
 }
 

@@ -63,8 +63,7 @@ void vbn_rx_fini(vbn_context_t *ctx);
 uint16_t vbn_rx_grant(vbn_context_t *ctx);
 void vbn_rx_ungrant(vbn_context_t *ctx, uint16_t window);
 
-/* CONN's peer gets twice the window from now on, as far as `window` and a fair share allow: it has
- * had to wait for credits. */
+/* CONN's peer gets twice the window from now on, as far as `window` and a fair share allow. */
 void vbn_rx_widen(struct vbn_conn *conn);
 
 /* CONN's peer has used up half of its window, and is told more: less often, if that was quick. */
