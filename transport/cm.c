@@ -180,7 +180,7 @@ static uint8_t make_way(vbn_endpoint_t *ep, const struct vbn_wire_hello *hello)
         doubt(conn, hello);
         return VBN_REASON_BUSY;
     }
-    if ((ep->released || ep->ctx->closing) && !ep->recovery.since_ns)
+    if (vbn_endpoint_leaves(ep) && !ep->recovery.since_ns)
         return VBN_REASON_CLOSED; /* takes nobody new, but goes on with one that it has lost */
     if (vbn_seq_before(ep->tx_next, hello->rx_next))
         return VBN_REASON_CLOSED; /* it means a session that is over */

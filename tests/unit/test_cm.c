@@ -159,6 +159,36 @@ static void request_while_closing(void **state)
     request_refused(&hello, VBN_REASON_CLOSED);
 }
 
+/* What was sent before the close still goes out, by whichever request is the one. */
+static void request_while_closing_with_work(void **state)
+{
+    static const enum vbn_conn_state states[] = {VBN_CONN_ADDR, VBN_CONN_ROUTE,
+                                                 VBN_CONN_CONNECTING};
+    struct vbn_conn *ours[3];
+    vbn_endpoint_t *ep;
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        ours[i] = lone_attempt(ctx, 200 + i, states[i]);
+        assert_int_equal(vbn_am_send(ours[i]->ep, 1, NULL, 0), VBN_OK);
+    }
+    lone_refuse(ours[2], VBN_REASON_CROSSED); /* so the peer's is on its way */
+    lone_progress(ctx);
+    vbn_shutdown(ctx);
+    for (unsigned i = 0; i < 3; i++) {
+        struct vbn_wire_hello hello = lone_hello(ctx, 200 + i);
+        struct rdma_cm_id *id = lone_request(ctx, &hello);
+
+        ep = vbn_endpoint_find(ctx, 200 + i);
+        lone_progress(ctx);
+        fake_event(id, RDMA_CM_EVENT_ESTABLISHED, 0, NULL, 0);
+        lone_progress(ctx);
+        assert_non_null(ep->conn);
+        assert_int_equal(lone_sent(ep->conn), 1);
+    }
+    assert_int_equal(ctx->counters.conns_refused, 0);
+}
+
 static void request_to_an_endpoint_that_is_over(void **state)
 {
     struct vbn_wire_hello hello = lone_hello(ctx, 7);
@@ -598,6 +628,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(another_version_is_told_of_once, setup, teardown),
         cmocka_unit_test_setup_teardown(many_requests_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(request_while_closing, setup, teardown),
+        cmocka_unit_test_setup_teardown(request_while_closing_with_work, setup, teardown),
         cmocka_unit_test_setup_teardown(request_to_an_endpoint_that_is_over, setup, teardown),
         cmocka_unit_test_setup_teardown(request_beside_a_connection, setup, teardown),
         cmocka_unit_test_setup_teardown(more_peers_than_buffers, setup, teardown),

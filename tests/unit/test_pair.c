@@ -499,18 +499,17 @@ static void closed_by_both(void **state)
     }
 }
 
-/* The context closes while the peer still sends: what it had is delivered, what comes is not. */
-static void context_closed_under_load(void **state)
+static void close_under_load(int turns)
 {
     uint64_t ns;
 
-    (void)state;
     pair_open(2, 1, NULL, NULL, NULL);
     for (int i = 0; i < 50; i++) {
         assert_int_equal(pair_send(0, 1, 500), VBN_OK);
         assert_int_equal(pair_send(1, 0, 500), VBN_OK);
     }
-    pair_turn();
+    for (int i = 0; i < turns; i++)
+        pair_turn();
     assert_int_equal(pair_close_side(0, &ns), VBN_OK);
     assert_true(ns < 50 * (uint64_t)UNIT_MS);
     pair_pass(20);
@@ -518,6 +517,16 @@ static void context_closed_under_load(void **state)
     assert_int_equal(side[1].failures, 0);
     assert_int_equal(pair_send(1, 0, 20), VBN_ERR_CLOSED);
     pair_close();
+}
+
+/* The context closes while the peer still sends: what it had is delivered, what comes is not. At
+ * each point of the way to their connection, which both ask for. */
+static void context_closed_under_load(void **state)
+{
+    for (int turns = 0; turns < 30; turns++) {
+        close_under_load(turns);
+        pair_teardown(state);
+    }
 }
 
 static bool side_0_failed(void)
