@@ -81,11 +81,12 @@ static void refuse(vbn_context_t *ctx, struct rdma_cm_id *id, uint8_t reason, bo
 /* --- what cannot be said now
  * ---------------------------------------------------------------------------- */
 
-bool vbn_cm_may_speak(const vbn_context_t *ctx, struct rdma_cm_id *id)
+bool vbn_cm_may_speak(vbn_context_t *ctx, struct rdma_cm_id *id)
 {
     if (ctx->faulted)
         return true; /* nothing is sent any more */
-    return ctx->device.link_up && (ctx->device.iwarp || vbn_netif_has(rdma_get_local_addr(id)));
+    return ctx->device.link_up &&
+           (ctx->device.iwarp || vbn_device_has_address(ctx, rdma_get_local_addr(id)));
 }
 
 /* Its sender will ask again, or by another address; to destroy ID is to answer it. */

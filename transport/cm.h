@@ -32,7 +32,7 @@ int vbn_cm_poll(vbn_context_t *ctx);
  * Whether the connection manager can send anything for ID. What cannot leave may be the last that a
  * device takes of it (doc/behaviours.md, i): so it waits for the link and its address.
  */
-bool vbn_cm_may_speak(const vbn_context_t *ctx, struct rdma_cm_id *id);
+bool vbn_cm_may_speak(vbn_context_t *ctx, struct rdma_cm_id *id);
 
 /* Requests that came when nothing could be said to them: lets those go that can be answered now,
  * and returns how many are left. */

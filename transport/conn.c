@@ -216,7 +216,7 @@ VBN_COLD static void forgotten(struct vbn_conn *conn)
 static void act_answered(struct vbn_conn *conn)
 {
     const struct vbn_wire_hello *h = &conn->hello;
-    const vbn_context_t *ctx = conn->ctx;
+    vbn_context_t *ctx = conn->ctx;
 
     if (h->src_uid != conn->ep->uid || h->dst_uid != ctx->uid || h->job_key != ctx->opts.job_key ||
         h->version > ctx->opts.wire_version ||

@@ -102,6 +102,7 @@ int vbn_open(const struct vbn_options *opts, vbn_context_t **out, struct vbn_err
         return rc;
     }
     ctx->wait_fd = -1;
+    ctx->device.watch = -1;
     pthread_mutex_init(&ctx->mutex, NULL);
     LIST_INIT(&ctx->mems);
     LIST_INIT(&ctx->lent_mems);

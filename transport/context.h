@@ -46,9 +46,11 @@ struct vbn_context {
     bool slow_work;   /* something waits for the slow side: look now */
     atomic_bool progressing;
     uint32_t polls_left; /* until the next look at the slow side */
+    uint32_t polls;      /* from the last to the next */
     uint32_t connecting; /* connections on their way */
 
     pthread_mutex_t mutex;
+    uint64_t looked_ns; /* when the slow side was looked at last */
     uint64_t next_events_ns, next_acks_ns, next_probe_ns;
     uint64_t port_changed_ns; /* when its link came, or its addresses changed, last; 0: never */
     uint64_t hurry_ns;        /* from when on closing hurries */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* --- what is asked for --------------------------------------------------------------------------
  */
@@ -329,7 +330,8 @@ int vbn_device_open(vbn_context_t *ctx, struct vbn_error *err)
     if (rc)
         return rc;
     dev->link_up = true;
-    dev->addrs_there = dev->addr_count;
+    dev->watch = vbn_netif_watch();
+    dev->addrs_told = UINT32_MAX >> (32 - dev->addr_count);
     dev->pd = ibv_alloc_pd(dev->verbs);
     if (!dev->pd)
         return vbn_error_set(err, VBN_ERR_DEVICE, "device %s: cannot make a protection domain (%s)",
@@ -357,15 +359,34 @@ void vbn_device_look_at_link(vbn_context_t *ctx)
     ctx->slow_work |= dev->link_up; /* connections may have waited to be freed */
 }
 
+/* The watch first: what changes after that is seen at the next look. */
+static void look_at_addresses(struct vbn_device *dev)
+{
+    if (vbn_netif_changed(dev->watch) || !dev->addrs_seen)
+        dev->addrs_seen = vbn_netif_there(dev->addrs, dev->addr_count, &dev->addrs_there);
+}
+
 bool vbn_device_has_lost_address(vbn_context_t *ctx)
 {
     struct vbn_device *dev = &ctx->device;
-    unsigned before = dev->addrs_there;
+    uint32_t told = dev->addrs_told;
 
-    dev->addrs_there = 0;
+    look_at_addresses(dev);
+    dev->addrs_told = dev->addrs_there;
+    return told & ~dev->addrs_there;
+}
+
+bool vbn_device_has_address(vbn_context_t *ctx, const struct sockaddr *addr)
+{
+    struct vbn_device *dev = &ctx->device;
+    union vbn_sockaddr wanted;
+
+    vbn_sockaddr_set(&wanted, addr);
+    look_at_addresses(dev);
     for (unsigned i = 0; i < dev->addr_count; i++)
-        dev->addrs_there += vbn_netif_has(&dev->addrs[i].addr.sa);
-    return dev->addrs_there < before;
+        if (vbn_netif_same_ip(&wanted, &dev->addrs[i].addr))
+            return dev->addrs_there & 1u << i;
+    return true;
 }
 
 void vbn_device_fini(vbn_context_t *ctx)
@@ -374,4 +395,6 @@ void vbn_device_fini(vbn_context_t *ctx)
         ibv_dealloc_pd(ctx->device.pd);
     if (ctx->device.verbs)
         ibv_close_device(ctx->device.verbs);
+    if (ctx->device.watch >= 0)
+        close(ctx->device.watch);
 }

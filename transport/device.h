@@ -22,8 +22,11 @@ struct vbn_device {
     uint8_t max_read_out, max_read_in; /* RDMA reads in flight as initiator, as responder */
     uint32_t max_msg_size;
     uint64_t rate_mbps;
-    struct vbn_netif addrs[4];        /* of this port, best first */
-    unsigned addr_count, addrs_there; /* of them, at the last look */
+    struct vbn_netif addrs[4]; /* of this port, best first */
+    unsigned addr_count;
+    int watch;                        /* of the host's netdevs: vbn_netif_watch() */
+    bool addrs_seen;                  /* addrs_there holds until the watch says more */
+    uint32_t addrs_there, addrs_told; /* of them, by bits: there, and as last told */
 };
 
 /*
@@ -45,8 +48,12 @@ const union vbn_sockaddr *vbn_device_addr_for(const struct vbn_device *dev,
  */
 void vbn_device_look_at_link(vbn_context_t *ctx);
 
-/* Looks which addresses are there: whether they are fewer than at the last look. */
+/* Whether an address has gone since the last call. */
 bool vbn_device_has_lost_address(vbn_context_t *ctx);
+
+/* Whether ADDR, one of the port's, is there, on a netdev that is up; true where that cannot be
+ * told. A system call, and more only after a change. */
+bool vbn_device_has_address(vbn_context_t *ctx, const struct sockaddr *addr);
 
 void vbn_device_fini(vbn_context_t *ctx);
 

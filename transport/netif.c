@@ -3,11 +3,15 @@
 
 #include <arpa/inet.h>
 #include <dirent.h>
+#include <errno.h>
 #include <ifaddrs.h>
+#include <linux/rtnetlink.h>
 #include <rdma/rdma_cma.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 static bool usable(const struct ifaddrs *ifa)
 {
@@ -75,27 +79,59 @@ int vbn_netif_list(struct rdma_event_channel *channel, struct vbn_netif **list)
     return n;
 }
 
-static bool is_at(const struct ifaddrs *ifa, const union vbn_sockaddr *addr)
+int vbn_netif_watch(void)
+{
+    struct sockaddr_nl groups = {
+        .nl_family = AF_NETLINK,
+        .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
+    };
+    int watch = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
+
+    if (watch >= 0 && bind(watch, (struct sockaddr *)&groups, sizeof(groups))) {
+        close(watch);
+        watch = -1;
+    }
+    return watch;
+}
+
+/* What the messages say does not matter. One that had no room (ENOBUFS) is a change, too. */
+bool vbn_netif_changed(int watch)
+{
+    char message[4096];
+    bool changed = false;
+    ssize_t len;
+
+    if (watch < 0)
+        return true;
+    while ((len = recv(watch, message, sizeof(message), 0)) > 0)
+        changed = true;
+    return changed || len == 0 || errno != EAGAIN;
+}
+
+static uint32_t bit_of(const struct vbn_netif *addrs, unsigned count, const struct ifaddrs *ifa)
 {
     union vbn_sockaddr its;
 
     vbn_sockaddr_set(&its, ifa->ifa_addr);
-    return vbn_netif_same_ip(&its, addr);
+    for (unsigned i = 0; i < count; i++)
+        if (vbn_netif_same_ip(&its, &addrs[i].addr))
+            return 1u << i;
+    return 0;
 }
 
-bool vbn_netif_has(const struct sockaddr *addr)
+bool vbn_netif_there(const struct vbn_netif *addrs, unsigned count, uint32_t *there)
 {
-    union vbn_sockaddr wanted;
     struct ifaddrs *all, *ifa;
-    bool found = false;
 
-    vbn_sockaddr_set(&wanted, addr);
-    if (wanted.sa.sa_family == AF_UNSPEC || getifaddrs(&all))
-        return true;
-    for (ifa = all; ifa && !found; ifa = ifa->ifa_next)
-        found = usable(ifa) && is_at(ifa, &wanted);
+    *there = UINT32_MAX;
+    if (getifaddrs(&all))
+        return false;
+    *there = 0;
+    for (ifa = all; ifa; ifa = ifa->ifa_next)
+        if (usable(ifa))
+            *there |= bit_of(addrs, count, ifa);
     freeifaddrs(all);
-    return found;
+    return true;
 }
 
 const char *vbn_netif_text(const union vbn_sockaddr *addr, char *buf, size_t len)

@@ -41,8 +41,21 @@ static inline socklen_t vbn_sockaddr_len(const union vbn_sockaddr *addr)
     return addr->sa.sa_family == AF_INET6 ? sizeof(addr->in6) : sizeof(addr->in);
 }
 
-/* Whether this host still has ADDR, on a netdev that is up; true where that cannot be told. */
-bool vbn_netif_has(const struct sockaddr *addr);
+/*
+ * A socket that learns of every change of this host's netdevs and addresses before the change is
+ * over (rtnetlink(7)), the caller's to close; -1 where none can be had.
+ */
+int vbn_netif_watch(void);
+
+/* Whether anything has changed since the last call on WATCH; true where that cannot be told. */
+bool vbn_netif_changed(int watch);
+
+/*
+ * Which of the COUNT addresses ADDRS this host has, on a netdev that is up: *THERE has a bit for
+ * each, the lowest for the first. False where that cannot be told, and *THERE has all bits. Asks
+ * the kernel for all netdevs and addresses, which takes a lock of the whole host.
+ */
+bool vbn_netif_there(const struct vbn_netif *addrs, unsigned count, uint32_t *there);
 
 /* The IP address FROM; of another family than these it is without one. */
 void vbn_sockaddr_set(union vbn_sockaddr *to, const struct sockaddr *from);

@@ -6,7 +6,8 @@
 #include "context.h"
 #include "rma.h"
 
-#define POLLS_PER_LOOK  64u      /* calls between two looks at the clock */
+#define POLLS_PER_LOOK  64u      /* calls between two looks at the clock, at most */
+#define LOOK_WITHIN_NS  100000u  /* what those calls should take, at most */
 #define RING_TURNS      8u       /* calls that rings had something for, to one look at the queue */
 #define EVENTS_EVERY_NS 1000000u /* between two looks at the event channels, when all is quiet */
 #define PROBE_EVERY_NS  1000000000u /* between two questions whether a peer that is silent lives */
@@ -115,12 +116,26 @@ static void probe_peers(vbn_context_t *ctx, uint64_t now)
     }
 }
 
+/*
+ * Calls until the next look, of NOW. A caller that yields its processor between them makes few of
+ * them, and an event that waits for the 64th would wait for the turns of all others 64 times.
+ */
+static uint32_t polls_per_look(vbn_context_t *ctx, uint64_t now)
+{
+    uint64_t took_ns = now - ctx->looked_ns + 1;
+
+    ctx->looked_ns = now;
+    ctx->polls = (uint32_t)vbn_min(ctx->polls * (uint64_t)LOOK_WITHIN_NS / took_ns, POLLS_PER_LOOK);
+    ctx->polls = vbn_max(ctx->polls, 1);
+    return ctx->polls;
+}
+
 VBN_COLD static int look_around(vbn_context_t *ctx)
 {
     uint64_t now = vbn_now_ns(ctx);
     int n = 0;
 
-    ctx->polls_left = POLLS_PER_LOOK;
+    ctx->polls_left = polls_per_look(ctx, now);
     if (ctx->connecting || now >= ctx->next_events_ns) {
         ctx->next_events_ns = now + EVENTS_EVERY_NS;
         n += vbn_cm_poll(ctx) + vbn_async_poll(ctx);

@@ -6,9 +6,13 @@
 #include "sim.h"
 
 #include <ifaddrs.h>
+#include <linux/netlink.h>
 #include <net/if.h>
 #include <arpa/inet.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum { IPV4_BASE = 0x0a000001, FIRST_EPHEMERAL = 32768, SCOPE_ID = 2 };
 
@@ -368,6 +372,15 @@ int getifaddrs(struct ifaddrs **list)
     items[0].ifa.ifa_next = &items[1].ifa;
     *list = &items[0].ifa;
     return 0;
+}
+
+/* ---- rtnetlink: there is none, so who would be told of changes has to look ---- */
+
+int socket(int domain, int type, int protocol)
+{
+    if (domain == AF_NETLINK)
+        return sim_err(EAFNOSUPPORT);
+    return (int)syscall(SYS_socket, domain, type, protocol);
 }
 
 void freeifaddrs(struct ifaddrs *list)

@@ -34,6 +34,7 @@ enum fake_call {
     FAKE_POST_RECV,
     FAKE_POLL_CQ,
     FAKE_GETIFADDRS,
+    FAKE_BIND_NETLINK,
     FAKE_CREATE_CHANNEL,
     FAKE_CREATE_ID,
     FAKE_BIND_ADDR,
@@ -80,6 +81,9 @@ struct fake_device *fake_device_add(const char *name);
 /* An address ("10.0.0.1", "fd00::1") on the netdev IFNAME; DEVICE NULL: of no RDMA device. */
 void fake_address_add(const char *ifname, const char *ip, struct fake_device *device, uint8_t port);
 void fake_address_flags(const char *ifname, unsigned flags);
+
+/* What rtnetlink's sockets are from now on: copies of FD. Until then the host has none. */
+void fake_netlink(int fd);
 
 /* --- queues ----------------------------------------------------------------------------------- */
 

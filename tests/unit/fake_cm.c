@@ -6,11 +6,13 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <linux/netlink.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define ADDRS_MAX  16
@@ -35,6 +37,7 @@ enum ibv_mtu fake_path_mtu = IBV_MTU_1024;
 static struct {
     struct fake_address addr[ADDRS_MAX];
     unsigned addr_count;
+    int netlink;
     struct fake_event *event[EVENTS_MAX];
     unsigned event_count;
     int unacked;
@@ -129,6 +132,30 @@ void freeifaddrs(struct ifaddrs *list)
 {
     free(list);
     fake_born(-1);
+}
+
+/* --- rtnetlink -------------------------------------------------------------------------------- */
+
+void fake_netlink(int fd)
+{
+    cm.netlink = fd;
+}
+
+int socket(int domain, int type, int protocol)
+{
+    (void)type;
+    (void)protocol;
+    assert_int_equal(domain, AF_NETLINK);
+    errno = EAFNOSUPPORT;
+    return cm.netlink ? dup(cm.netlink) : -1;
+}
+
+int bind(int fd, const struct sockaddr *addr, socklen_t len)
+{
+    (void)fd;
+    (void)len;
+    assert_int_equal(addr->sa_family, AF_NETLINK);
+    return fake_fails(FAKE_BIND_NETLINK) ? -1 : 0;
 }
 
 /* --- channel and events ----------------------------------------------------------------------- */

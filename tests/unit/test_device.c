@@ -2,8 +2,11 @@
 /* Choosing a device and a port, naming the obstacle, and probing what the device can do. */
 #include "lone.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 static struct vbn_options opts;
 static struct vbn_error err;
@@ -375,6 +378,68 @@ static void transport_type(void **state)
     lone_close(ctx);
 }
 
+/* --- addresses -------------------------------------------------------------------------------- */
+
+static bool has(const char *ip)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(1)};
+
+    assert_int_equal(inet_pton(AF_INET, ip, &in.sin_addr), 1);
+    return vbn_device_has_address(ctx, (struct sockaddr *)&in);
+}
+
+/* The kernel is asked for all that the host has only where something has changed. */
+static void addresses_are_looked_for_after_a_change(void **state)
+{
+    struct sockaddr unknown = {.sa_family = AF_UNSPEC};
+    unsigned looks;
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, ends), 0);
+    fake_netlink(ends[0]);
+    fake_address_add("eth1", "10.0.1.1", device("fake0", "eth0", "10.0.0.1"), 1);
+    opens("fake0", 1);
+    looks = fake_count(FAKE_GETIFADDRS);
+    for (int i = 0; i < 10; i++)
+        assert_true(has("10.0.0.1") && has("10.0.1.1") && has("10.0.2.1"));
+    assert_true(vbn_device_has_address(ctx, &unknown));
+    assert_false(vbn_device_has_lost_address(ctx));
+    assert_int_equal(fake_count(FAKE_GETIFADDRS), looks + 1);
+    fake_address_flags("eth1", 0);
+    assert_int_equal(send(ends[1], "change", 6, 0), 6);
+    assert_true(has("10.0.0.1"));
+    assert_false(has("10.0.1.1"));
+    assert_int_equal(fake_count(FAKE_GETIFADDRS), looks + 2);
+    assert_true(vbn_device_has_lost_address(ctx)); /* though it was looked for before */
+    assert_false(vbn_device_has_lost_address(ctx));
+    assert_int_equal(send(ends[1], "change", 6, 0), 6);
+    fake_fail(FAKE_GETIFADDRS, 1, ENOMEM);
+    assert_true(has("10.0.1.1"));  /* nobody knows, */
+    assert_false(has("10.0.1.1")); /* and the next look asks again */
+    assert_int_equal(fake_count(FAKE_GETIFADDRS), looks + 4);
+    lone_close(ctx);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* One that has gone is missed also where another has come. */
+static void a_lost_address_is_told_once(void **state)
+{
+    (void)state;
+    fake_address_add("eth1", "10.0.1.1", device("fake0", "eth0", "10.0.0.1"), 1);
+    opens("fake0", 1);
+    fake_address_flags("eth0", 0);
+    assert_true(vbn_device_has_lost_address(ctx));
+    assert_false(vbn_device_has_lost_address(ctx));
+    fake_address_flags("eth0", IFF_UP);
+    fake_address_flags("eth1", 0);
+    assert_true(vbn_device_has_lost_address(ctx));
+    fake_address_flags("eth1", IFF_UP);
+    assert_false(vbn_device_has_lost_address(ctx));
+    lone_close(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -398,6 +463,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(shared_receive_queue_or_not, setup, lone_teardown),
         cmocka_unit_test_setup_teardown(signalling_rate, setup, lone_teardown),
         cmocka_unit_test_setup_teardown(devices_that_are_software, setup, lone_teardown),
+        cmocka_unit_test_setup_teardown(addresses_are_looked_for_after_a_change, setup,
+                                        lone_teardown),
+        cmocka_unit_test_setup_teardown(a_lost_address_is_told_once, setup, lone_teardown),
         cmocka_unit_test_setup_teardown(transport_type, setup, lone_teardown),
     };
 

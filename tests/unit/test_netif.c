@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <net/if.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 static struct rdma_event_channel *channel;
 static struct vbn_netif *list;
@@ -65,33 +67,68 @@ static void loopback_and_netdevs_that_are_down_do_not_count(void **state)
     is(0, "10.0.0.1", "eth0", "fake0", 1);
 }
 
-static bool has(const char *ip)
-{
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(1)};
-    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(1)};
-
-    if (inet_pton(AF_INET, ip, &in.sin_addr) == 1)
-        return vbn_netif_has((const struct sockaddr *)&in);
-    assert_int_equal(inet_pton(AF_INET6, ip, &in6.sin6_addr), 1);
-    return vbn_netif_has((const struct sockaddr *)&in6);
-}
-
 static void addresses_that_are_still_there(void **state)
 {
-    struct sockaddr unknown = {.sa_family = AF_UNSPEC};
+    uint32_t there;
 
     (void)state;
     fake_address_add("eth1", "fd00::1", lone_device, 1);
-    assert_true(has("10.0.0.1"));
-    assert_false(has("10.0.0.2"));
-    assert_true(has("fd00::1"));
-    assert_false(has("fd00::2"));
+    assert_int_equal(vbn_netif_list(channel, &list), 2);
+    assert_true(vbn_netif_there(list, 2, &there));
+    assert_int_equal(there, 3);
     fake_address_flags("eth1", 0);
-    assert_true(has("10.0.0.1"));
-    assert_false(has("fd00::1"));
-    assert_true(vbn_netif_has(&unknown));
+    assert_true(vbn_netif_there(list, 2, &there));
+    assert_int_equal(there, 1);
+    fake_address_flags("eth0", 0);
+    fake_address_flags("eth1", IFF_UP);
+    assert_true(vbn_netif_there(list, 2, &there));
+    assert_int_equal(there, 2);
     fake_fail(FAKE_GETIFADDRS, 0, EMFILE);
-    assert_true(has("fd00::1"));
+    assert_false(vbn_netif_there(list, 2, &there));
+    assert_int_equal(there & 3, 3);
+}
+
+/* --- changes ---------------------------------------------------------------------------------- */
+
+static void changes_are_told_once(void **state)
+{
+    int ends[2], watch;
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, ends), 0);
+    fake_netlink(ends[0]);
+    watch = vbn_netif_watch();
+    assert_true(watch >= 0);
+    assert_false(vbn_netif_changed(watch));
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(send(ends[1], "change", 6, 0), 6);
+    assert_true(vbn_netif_changed(watch));
+    assert_false(vbn_netif_changed(watch));
+    assert_int_equal(send(ends[1], "", 0, 0), 0);
+    assert_true(vbn_netif_changed(watch));
+    close(watch);
+    assert_true(vbn_netif_changed(watch)); /* any error: it cannot be told */
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void without_a_watch_all_may_have_changed(void **state)
+{
+    int ends[2], free_fd;
+
+    (void)state;
+    assert_int_equal(vbn_netif_watch(), -1);
+    assert_true(vbn_netif_changed(-1));
+    assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, ends), 0);
+    free_fd = dup(0);
+    close(free_fd);
+    fake_netlink(ends[0]);
+    fake_fail(FAKE_BIND_NETLINK, 1, EPERM);
+    assert_int_equal(vbn_netif_watch(), -1);
+    assert_int_equal(dup(0), free_fd); /* it was closed */
+    close(free_fd);
+    close(ends[0]);
+    close(ends[1]);
 }
 
 static void calls_that_fail_leave_nothing(void **state)
@@ -162,6 +199,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(loopback_and_netdevs_that_are_down_do_not_count, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(addresses_that_are_still_there, setup, teardown),
+        cmocka_unit_test_setup_teardown(changes_are_told_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_a_watch_all_may_have_changed, setup, teardown),
         cmocka_unit_test_setup_teardown(calls_that_fail_leave_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(netdevs_of_a_port, setup, teardown),
         cmocka_unit_test_setup_teardown(more_netdevs_than_room, setup, teardown),
