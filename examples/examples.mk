@@ -2,9 +2,11 @@
 # Programs that users copy.
 
 if HAVE_MPI_CC
-noinst_PROGRAMS += examples/mpi_collbench examples/mpi_demo examples/mpi_pingpong
+noinst_PROGRAMS += examples/mpi_collbench examples/mpi_connect examples/mpi_demo examples/mpi_pingpong
 examples_mpi_collbench_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 examples_mpi_collbench_LDADD = $(MPI_LIBS)
+examples_mpi_connect_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+examples_mpi_connect_LDADD = $(MPI_LIBS)
 examples_mpi_demo_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 examples_mpi_demo_LDADD = $(MPI_LIBS)
 examples_mpi_pingpong_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
