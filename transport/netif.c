@@ -108,15 +108,16 @@ bool vbn_netif_changed(int watch)
     return changed || len == 0 || errno != EAGAIN;
 }
 
-static uint32_t bit_of(const struct vbn_netif *addrs, unsigned count, const struct ifaddrs *ifa)
+/* More than one: a netdev and its VLANs have the same link-local address. */
+static uint32_t bits_of(const struct vbn_netif *addrs, unsigned count, const struct ifaddrs *ifa)
 {
     union vbn_sockaddr its;
+    uint32_t bits = 0;
 
     vbn_sockaddr_set(&its, ifa->ifa_addr);
     for (unsigned i = 0; i < count; i++)
-        if (vbn_netif_same_ip(&its, &addrs[i].addr))
-            return 1u << i;
-    return 0;
+        bits |= (uint32_t)vbn_netif_same_ip(&its, &addrs[i].addr) << i;
+    return bits;
 }
 
 bool vbn_netif_there(const struct vbn_netif *addrs, unsigned count, uint32_t *there)
@@ -129,7 +130,7 @@ bool vbn_netif_there(const struct vbn_netif *addrs, unsigned count, uint32_t *th
     *there = 0;
     for (ifa = all; ifa; ifa = ifa->ifa_next)
         if (usable(ifa))
-            *there |= bit_of(addrs, count, ifa);
+            *there |= bits_of(addrs, count, ifa);
     freeifaddrs(all);
     return true;
 }

@@ -135,7 +135,7 @@ VBN_COLD static int look_around(vbn_context_t *ctx)
     uint64_t now = vbn_now_ns(ctx);
     int n = 0;
 
-    ctx->polls_left = polls_per_look(ctx, now);
+    ctx->polls_left = polls_per_look(ctx, now) - 1;
     if (ctx->connecting || now >= ctx->next_events_ns) {
         ctx->next_events_ns = now + EVENTS_EVERY_NS;
         n += vbn_cm_poll(ctx) + vbn_async_poll(ctx);

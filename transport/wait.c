@@ -172,6 +172,7 @@ static int doze(vbn_context_t *ctx, uint64_t sleep_ns)
         return done;
     n = epoll_wait(ctx->wait_fd, ready, 3, poll_ms(vbn_min(due_ns, sleep_ns)));
     vbn_lock(ctx);
+    ctx->looked_ns = vbn_now_ns(ctx); /* calls take no longer for it */
     for (int i = 0; i < n; i++)
         woken_by(ctx, ready[i].data.fd);
     if (n <= 0)

@@ -374,6 +374,11 @@ int getifaddrs(struct ifaddrs **list)
     return 0;
 }
 
+void freeifaddrs(struct ifaddrs *list)
+{
+    sim_release(list);
+}
+
 /* ---- rtnetlink: there is none, so who would be told of changes has to look ---- */
 
 int socket(int domain, int type, int protocol)
@@ -381,9 +386,4 @@ int socket(int domain, int type, int protocol)
     if (domain == AF_NETLINK)
         return sim_err(EAFNOSUPPORT);
     return (int)syscall(SYS_socket, domain, type, protocol);
-}
-
-void freeifaddrs(struct ifaddrs *list)
-{
-    sim_release(list);
 }

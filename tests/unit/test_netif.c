@@ -88,6 +88,18 @@ static void addresses_that_are_still_there(void **state)
     assert_int_equal(there & 3, 3);
 }
 
+static void a_vlan_has_the_address_of_its_netdev(void **state)
+{
+    uint32_t there;
+
+    (void)state;
+    fake_address_add("eth0", "fe80::1", lone_device, 1);
+    fake_address_add("eth0.5", "fe80::1", lone_device, 1);
+    assert_int_equal(vbn_netif_list(channel, &list), 3);
+    assert_true(vbn_netif_there(list, 3, &there));
+    assert_int_equal(there, 7);
+}
+
 /* --- changes ---------------------------------------------------------------------------------- */
 
 static void changes_are_told_once(void **state)
@@ -199,6 +211,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(loopback_and_netdevs_that_are_down_do_not_count, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(addresses_that_are_still_there, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_vlan_has_the_address_of_its_netdev, setup, teardown),
         cmocka_unit_test_setup_teardown(changes_are_told_once, setup, teardown),
         cmocka_unit_test_setup_teardown(without_a_watch_all_may_have_changed, setup, teardown),
         cmocka_unit_test_setup_teardown(calls_that_fail_leave_nothing, setup, teardown),
