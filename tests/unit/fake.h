@@ -82,8 +82,9 @@ struct fake_device *fake_device_add(const char *name);
 void fake_address_add(const char *ifname, const char *ip, struct fake_device *device, uint8_t port);
 void fake_address_flags(const char *ifname, unsigned flags);
 
-/* What rtnetlink's sockets are from now on: copies of FD. Until then the host has none. */
-void fake_netlink(int fd);
+/* From now on the host has rtnetlink; and it tells LEN bytes, to all its sockets as one. */
+void fake_netlink(void);
+void fake_netlink_tells(size_t len);
 
 /* --- queues ----------------------------------------------------------------------------------- */
 

@@ -37,7 +37,7 @@ enum ibv_mtu fake_path_mtu = IBV_MTU_1024;
 static struct {
     struct fake_address addr[ADDRS_MAX];
     unsigned addr_count;
-    int netlink;
+    int netlink[2]; /* the sockets are copies of the first end; 0: there are none */
     struct fake_event *event[EVENTS_MAX];
     unsigned event_count;
     int unacked;
@@ -49,6 +49,10 @@ void fake_cm_reset(void)
 {
     while (cm.event_count)
         free(cm.event[--cm.event_count]);
+    if (cm.netlink[0]) {
+        close(cm.netlink[0]);
+        close(cm.netlink[1]);
+    }
     memset(&cm, 0, sizeof(cm));
     memset(&fake_rejected, 0, sizeof(fake_rejected));
     cm.next_port = 40000;
@@ -136,9 +140,16 @@ void freeifaddrs(struct ifaddrs *list)
 
 /* --- rtnetlink -------------------------------------------------------------------------------- */
 
-void fake_netlink(int fd)
+void fake_netlink(void)
 {
-    cm.netlink = fd;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, cm.netlink), 0);
+}
+
+void fake_netlink_tells(size_t len)
+{
+    char message[64] = "";
+
+    assert_int_equal(send(cm.netlink[1], message, len, 0), len);
 }
 
 int socket(int domain, int type, int protocol)
@@ -147,7 +158,7 @@ int socket(int domain, int type, int protocol)
     (void)protocol;
     assert_int_equal(domain, AF_NETLINK);
     errno = EAFNOSUPPORT;
-    return cm.netlink ? dup(cm.netlink) : -1;
+    return cm.netlink[0] ? dup(cm.netlink[0]) : -1;
 }
 
 int bind(int fd, const struct sockaddr *addr, socklen_t len)
