@@ -29,6 +29,7 @@ enum vbn_wire_type {
     VBN_WIRE_TAG = 4, /* a tagged message, or a part of its protocol: numbered as active ones are */
     VBN_WIRE_RING = 5, /* struct vbn_wire_ring, from version 2 on */
     VBN_WIRE_DRY = 6, /* as ACK: the sender's messages had to wait for credits; from version 4 on */
+    VBN_WIRE_TYPE_LAST = VBN_WIRE_DRY,
 };
 
 /*
@@ -80,7 +81,7 @@ static inline bool vbn_wire_hdr_read(const void *buf, size_t byte_len, struct vb
         return false;
     if (h->type == VBN_WIRE_AM || h->type == VBN_WIRE_TAG)
         return true;
-    return h->type >= VBN_WIRE_ACK && h->type <= VBN_WIRE_DRY && h->id == 0 &&
+    return h->type >= VBN_WIRE_ACK && h->type <= VBN_WIRE_TYPE_LAST && h->id == 0 &&
            h->len == (h->type == VBN_WIRE_RING ? VBN_WIRE_RING_LEN : 0);
 }
 
@@ -244,6 +245,7 @@ enum vbn_wire_tag_kind {
     VBN_TAG_AGAIN = 7,  /* struct vbn_wire_answer, the first bytes */
     VBN_TAG_ASK = 8,    /* struct vbn_wire_offer: the offer, but how much, and where to */
     VBN_TAG_DONE = 9,   /* struct vbn_wire_answer */
+    VBN_TAG_KIND_LAST = VBN_TAG_DONE,
 };
 
 struct vbn_wire_tag {

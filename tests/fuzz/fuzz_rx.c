@@ -175,7 +175,7 @@ static bool is_legal(const uint8_t *bytes, size_t len, struct vbn_wire_hdr *h)
     h->seq = le32toh(h->seq);
     h->ack = le32toh(h->ack);
     more = (uint16_t)(h->credits - peer.taken);
-    if (h->type < VBN_WIRE_AM || h->type > VBN_WIRE_DRY || h->type == VBN_WIRE_TAG ||
+    if (h->type < VBN_WIRE_AM || h->type > VBN_WIRE_TYPE_LAST || h->type == VBN_WIRE_TAG ||
         h->len != len - sizeof(*h) || (h->type != VBN_WIRE_AM && h->id) ||
         (h->type != VBN_WIRE_AM && h->len != (h->type == VBN_WIRE_RING ? sizeof(word) : 0)))
         return false;

@@ -133,6 +133,15 @@ static size_t number_made_up(struct hostile *h, const struct target *t,
     return sizeof(*hello);
 }
 
+/* A right one, of a release that does not know of words of waiting yet. */
+static size_t of_earlier_version(struct hostile *h, const struct target *t,
+                                 struct vbn_wire_hello *hello)
+{
+    (void)h, (void)t;
+    hello->version = VBN_WIRE_DRIES - 1;
+    return sizeof(*hello);
+}
+
 /* The first request of a rank to another, once more. It goes to whom it was for: the other rank. */
 static size_t replayed(struct hostile *h, const struct target *t, struct vbn_wire_hello *hello)
 {
@@ -170,9 +179,22 @@ static struct vbn_wire_hdr header(struct hostile *h, uint8_t type)
     return (struct vbn_wire_hdr){.type = type, .credits = 16};
 }
 
+/* A number that means nothing, of those up to LAST that do. */
+static uint8_t beyond(struct hostile *h, uint8_t last)
+{
+    return (uint8_t)(last + 1 + rnd(h) % (UINT8_MAX - last));
+}
+
 static void unknown_type(struct hostile *h, struct ibv_send_wr *wr)
 {
-    struct vbn_wire_hdr hdr = header(h, (uint8_t)(VBN_WIRE_RING + 1 + rnd(h) % 250));
+    struct vbn_wire_hdr hdr = header(h, beyond(h, VBN_WIRE_TYPE_LAST));
+
+    say(h, wr, &hdr, 0);
+}
+
+static void word_of_waiting(struct hostile *h, struct ibv_send_wr *wr)
+{
+    struct vbn_wire_hdr hdr = header(h, VBN_WIRE_DRY);
 
     say(h, wr, &hdr, 0);
 }
@@ -249,7 +271,7 @@ static void unknown_kind(struct hostile *h, struct ibv_send_wr *wr)
 {
     struct vbn_wire_hdr hdr = header(h, VBN_WIRE_TAG);
 
-    hdr.id = (uint8_t)(VBN_TAG_DONE + 1 + rnd(h) % 200);
+    hdr.id = beyond(h, VBN_TAG_KIND_LAST);
     hdr.len = 64;
     say(h, wr, &hdr, hdr.len);
 }
@@ -433,6 +455,8 @@ struct kind kinds[] = {
     {.name = "connection/silent", .then = THEN_SILENT, .reasons = REASON(BUSY)},
     {.name = "message/unknown-type", .then = THEN_SPEAKS,
      .reasons = REASON(BUSY), .speak = unknown_type},
+    {.name = "message/of-a-later-version", .then = THEN_SPEAKS,
+     .reasons = REASON(BUSY), .request = of_earlier_version, .speak = word_of_waiting},
     {.name = "message/shorter-than-a-header", .then = THEN_SPEAKS,
      .reasons = REASON(BUSY), .speak = shorter_than_a_header},
     {.name = "message/wrong-length", .then = THEN_SPEAKS,
