@@ -469,14 +469,23 @@ static const struct step table[VBN_CONN_STATES][VBN_CONN_EVENTS] = {
 };
 /* clang-format on */
 
+static bool asks(const struct vbn_conn *conn)
+{
+    return conn->state >= VBN_CONN_ADDR && conn->state <= VBN_CONN_CONNECTING;
+}
+
 static void set_state(struct vbn_conn *conn, enum vbn_conn_state next)
 {
-    bool was = vbn_conn_in_progress(conn);
+    bool was = vbn_conn_in_progress(conn), asked = asks(conn);
 
     vbn_log(conn->ctx, VBN_LOG_DEBUG, "connection %p to %s: %s -> %s", (void *)conn, conn->ep->name,
             state_names[conn->state], state_names[next]);
     conn->state = next;
     conn->ctx->connecting += (uint32_t)vbn_conn_in_progress(conn) - (uint32_t)was;
+    if (!asked && asks(conn))
+        vbn_turn_begins(conn->ctx);
+    else if (asked && !asks(conn))
+        vbn_turn_ends(conn->ctx, next == VBN_CONN_ESTABLISHED);
 }
 
 void vbn_conn_event(struct vbn_conn *conn, enum vbn_conn_event event)

@@ -112,6 +112,7 @@ int vbn_open(const struct vbn_options *opts, vbn_context_t **out, struct vbn_err
     TAILQ_INIT(&ctx->acks);
     TAILQ_INIT(&ctx->failed);
     TAILQ_INIT(&ctx->strangers);
+    vbn_turns_init(ctx);
     STAILQ_INIT(&ctx->ended);
     vbn_timers_init(&ctx->timers);
     while (!ctx->uid)

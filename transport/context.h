@@ -16,6 +16,7 @@
 #include "options.h"
 #include "qpmap.h"
 #include "ring.h"
+#include "turns.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -66,6 +67,7 @@ struct vbn_context {
     uint32_t stranger_count;              /* of that list */
     struct vbn_tx_list ended;             /* puts and gets to be called back */
     struct vbn_timers timers;
+    struct vbn_turns turns;
 
     struct vbn_cm cm;
     struct vbn_device device;

@@ -135,13 +135,18 @@ static bool next_address(vbn_endpoint_t *ep, union vbn_sockaddr *dst)
     return false;
 }
 
-void vbn_endpoint_want_conn(vbn_endpoint_t *ep)
+static bool may_attempt(const vbn_endpoint_t *ep)
+{
+    return !ep->conn && !ep->attempt && !ep->timer.at_ns && ep->state < VBN_EP_CLOSED;
+}
+
+void vbn_endpoint_start_attempt(vbn_endpoint_t *ep)
 {
     vbn_context_t *ctx = ep->ctx;
     union vbn_sockaddr dst;
     struct vbn_conn *conn;
 
-    if (ep->conn || ep->attempt || ep->timer.at_ns || ep->state >= VBN_EP_CLOSED)
+    if (!may_attempt(ep))
         return;
     if (!ep->addr_known || !next_address(ep, &dst)) {
         vbn_endpoint_fail(ep, VBN_ERR_UNREACHABLE,
@@ -160,6 +165,12 @@ void vbn_endpoint_want_conn(vbn_endpoint_t *ep)
     conn->dst = dst;
     ep->attempt = conn;
     vbn_conn_event(conn, VBN_EV_CONNECT);
+}
+
+void vbn_endpoint_want_conn(vbn_endpoint_t *ep)
+{
+    if (may_attempt(ep) && vbn_turn_has_come(ep))
+        vbn_endpoint_start_attempt(ep);
 }
 
 void vbn_endpoint_try_again(vbn_endpoint_t *ep)
@@ -205,6 +216,7 @@ void vbn_endpoint_up(vbn_endpoint_t *ep, struct vbn_conn *conn)
     ep->connect_by_ns = 0;
     ep->backoff_ms = 0;
     vbn_timer_stop(&ctx->timers, &ep->timer);
+    vbn_turn_leave(ep);
     ctx->counters.conns_made++;
     vbn_log(ctx, VBN_LOG_INFO, "connected to %s by device %s (%s)", ep->name, ctx->device.name,
             !conn->id      ? "joined"
@@ -296,6 +308,7 @@ static void end(vbn_endpoint_t *ep, enum vbn_ep_state state, int status)
     ep->state = state;
     ep->status = status;
     ep->recovery.since_ns = 0;
+    vbn_turn_leave(ep);
     let_go(ep);
     vbn_tag_peer_ended(ep, status);
     vbn_tx_abort(ep, status);

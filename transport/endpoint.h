@@ -69,7 +69,9 @@ struct vbn_endpoint {
     bool released;      /* the caller has closed it: freed when over */
     uint32_t addr_next; /* the address to be tried next */
     struct vbn_wire_address peer;
-    struct vbn_timer timer; /* when to connect again, or to give up closing */
+    bool awaits_turn;                     /* in ctx->turns.waiting */
+    TAILQ_ENTRY(vbn_endpoint) turn_entry; /* there */
+    struct vbn_timer timer;               /* when to connect again, or to give up closing */
     uint32_t backoff_ms;
     uint64_t connect_by_ns;                   /* deadline of the attempts, 0: none running */
     TAILQ_ENTRY(vbn_endpoint) failed_entry;   /* in ctx->failed */
@@ -126,8 +128,11 @@ static inline bool vbn_endpoint_acked(vbn_endpoint_t *ep, uint32_t next)
     return true;
 }
 
-/* Starts an attempt where there is work and none is running. */
+/* Starts an attempt where there is work and none is running: now, or in its turn. */
 void vbn_endpoint_want_conn(vbn_endpoint_t *ep);
+
+/* Its turn has come: starts the attempt, if one is still wanted. */
+void vbn_endpoint_start_attempt(vbn_endpoint_t *ep);
 
 /* Sets EP's timer to call OVER in MS, and by chance up to half as much later; at LATEST_NS if that
  * is sooner. */

@@ -156,6 +156,7 @@ VBN_COLD static int look_around(vbn_context_t *ctx)
         n += vbn_conn_reap(ctx);
         vbn_cm_reap(ctx);
         n += vbn_endpoint_deliver_failed(ctx);
+        vbn_turns_take(ctx);
     }
     return n;
 }

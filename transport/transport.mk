@@ -56,6 +56,8 @@ libverbena_core_la_SOURCES = \
 	transport/rx.h \
 	transport/stranger.c \
 	transport/stranger.h \
+	transport/turns.c \
+	transport/turns.h \
 	transport/tag.c \
 	transport/tag.h \
 	transport/tag_match.c \

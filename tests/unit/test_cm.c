@@ -168,6 +168,7 @@ static void request_while_closing_with_work(void **state)
     vbn_endpoint_t *ep;
 
     (void)state;
+    ctx->turns.most = 3;
     for (unsigned i = 0; i < 3; i++) {
         ours[i] = lone_attempt(ctx, 200 + i, states[i]);
         assert_int_equal(vbn_am_send(ours[i]->ep, 1, NULL, 0), VBN_OK);

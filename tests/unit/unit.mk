@@ -8,7 +8,7 @@ UNIT_FAKED = tests/unit/test_away tests/unit/test_bare tests/unit/test_cm tests/
 	tests/unit/test_netif tests/unit/test_options tests/unit/test_pool tests/unit/test_progress \
 	tests/unit/test_qp tests/unit/test_qpmap tests/unit/test_recover tests/unit/test_ring tests/unit/test_rma tests/unit/test_rx \
 	tests/unit/test_stranger \
-	tests/unit/test_timer tests/unit/test_tx tests/unit/test_wait tests/unit/test_wire
+	tests/unit/test_timer tests/unit/test_turns tests/unit/test_tx tests/unit/test_wait tests/unit/test_wire
 check_PROGRAMS += $(UNIT_FAKED)
 TESTS += $(UNIT_FAKED)
 LDADD = libverbena_core.la $(CMOCKA_LIBS)
@@ -65,6 +65,8 @@ tests_unit_test_stranger_SOURCES = tests/unit/test_stranger.c $(UNIT_COMMON)
 tests_unit_test_stranger_LDFLAGS = $(UNIT_LINK)
 tests_unit_test_timer_SOURCES = tests/unit/test_timer.c $(UNIT_COMMON)
 tests_unit_test_timer_LDFLAGS = $(UNIT_LINK)
+tests_unit_test_turns_SOURCES = tests/unit/test_turns.c $(UNIT_COMMON)
+tests_unit_test_turns_LDFLAGS = $(UNIT_LINK)
 tests_unit_test_tx_SOURCES = tests/unit/test_tx.c $(UNIT_COMMON)
 tests_unit_test_tx_LDFLAGS = $(UNIT_LINK)
 tests_unit_test_wait_SOURCES = tests/unit/test_wait.c $(UNIT_COMMON)
