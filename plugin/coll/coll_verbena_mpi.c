@@ -247,13 +247,54 @@ static int alltoallv(const void *sbuf, const int *scounts, const int *sdispls, t
 /* --- reductions
  * ----------------------------------------------------------------------------------- */
 
+static bool scatters(const struct vbn_coll_args *args)
+{
+    return args->coll == VBN_COLL_REDUCE_SCATTER || args->coll == VBN_COLL_REDUCE_SCATTER_BLOCK;
+}
+
+/* Elements of a rank's result, and of the vector that it adds. */
+static size_t result_elements(const struct vbn_coll_args *args, comm_t *comm)
+{
+    return args->coll == VBN_COLL_REDUCE_SCATTER ? args->recvcounts[ompi_comm_rank(comm)]
+                                                 : args->count;
+}
+
+static size_t vector_elements(const struct vbn_coll_args *args, comm_t *comm)
+{
+    size_t ranks = (size_t)ompi_comm_size(comm), sum = 0;
+
+    if (args->coll != VBN_COLL_REDUCE_SCATTER)
+        return scatters(args) ? args->count * ranks : args->count;
+    for (size_t i = 0; i < ranks; i++)
+        sum += args->recvcounts[i];
+    return sum;
+}
+
+/* What messages may use without registering it each for itself. What an allreduce or a scan adds is
+ * copied first by all that are for long vectors. */
+static void view_vectors(coll_verbena_call_t *call, type_t *type, comm_t *comm)
+{
+    const struct vbn_coll_args *args = &call->args;
+    bool in_place = args->sendbuf == VBN_IN_PLACE;
+    size_t size, vector = vector_elements(args, comm);
+
+    ompi_datatype_type_size(type, &size);
+    if (!in_place && (scatters(args) || (args->coll == VBN_COLL_REDUCE && !args->recvbuf)))
+        call->in.bytes = (void *)(uintptr_t)args->sendbuf, call->in.span = vector * size;
+    if (args->recvbuf) {
+        call->out.bytes = args->recvbuf;
+        call->out.span = (in_place ? vector : result_elements(args, comm)) * size;
+    }
+}
+
 /* Open MPI's own code gives one buffer twice where it means in place. */
 static int run_reduction(coll_verbena_call_t *call, const void *sbuf, void *rbuf, int count,
-                         comm_t *comm, ompi_request_t **request, module_t *module)
+                         type_t *type, comm_t *comm, ompi_request_t **request, module_t *module)
 {
     call->args.sendbuf = sbuf == MPI_IN_PLACE || sbuf == rbuf ? VBN_IN_PLACE : sbuf;
     call->args.recvbuf = rbuf;
     call->args.count = (size_t)count;
+    view_vectors(call, type, comm);
     return go(module, comm, call, request);
 }
 
@@ -266,7 +307,7 @@ static int run_reduction(coll_verbena_call_t *call, const void *sbuf, void *rbuf
                                                                                                    \
         call_init(&call, coll, 0);                                                                 \
         if (coll_verbena_reduction(&call, type, op))                                               \
-            return run_reduction(&call, sbuf, rbuf, count, comm, NULL, module);                    \
+            return run_reduction(&call, sbuf, rbuf, count, type, comm, NULL, module);              \
         return below->coll_##name(sbuf, rbuf, count, type, op, comm, below->coll_##name##_module); \
     }                                                                                              \
     static int i##name(const void *sbuf, void *rbuf, int count, type_t *type, op_t *op,            \
@@ -277,7 +318,7 @@ static int run_reduction(coll_verbena_call_t *call, const void *sbuf, void *rbuf
                                                                                                    \
         call_init(&call, coll, 0);                                                                 \
         if (coll_verbena_reduction(&call, type, op))                                               \
-            return run_reduction(&call, sbuf, rbuf, count, comm, request, module);                 \
+            return run_reduction(&call, sbuf, rbuf, count, type, comm, request, module);           \
         return below->coll_i##name(sbuf, rbuf, count, type, op, comm, request,                     \
                                    below->coll_i##name##_module);                                  \
     }
@@ -301,7 +342,8 @@ static int reduce(const void *sbuf, void *rbuf, int count, type_t *type, op_t *o
 
     call_init(&call, VBN_COLL_REDUCE, root);
     if (coll_verbena_reduction(&call, type, op))
-        return run_reduction(&call, sbuf, result_at(rbuf, root, comm), count, comm, NULL, module);
+        return run_reduction(&call, sbuf, result_at(rbuf, root, comm), count, type, comm, NULL,
+                             module);
     return below->coll_reduce(sbuf, rbuf, count, type, op, root, comm, below->coll_reduce_module);
 }
 
@@ -313,7 +355,7 @@ static int ireduce(const void *sbuf, void *rbuf, int count, type_t *type, op_t *
 
     call_init(&call, VBN_COLL_REDUCE, root);
     if (coll_verbena_reduction(&call, type, op))
-        return run_reduction(&call, sbuf, result_at(rbuf, root, comm), count, comm, request,
+        return run_reduction(&call, sbuf, result_at(rbuf, root, comm), count, type, comm, request,
                              module);
     return below->coll_ireduce(sbuf, rbuf, count, type, op, root, comm, request,
                                below->coll_ireduce_module);
@@ -343,7 +385,7 @@ static int reduce_scatter(const void *sbuf, void *rbuf, const int *rcounts, type
                                           below->coll_reduce_scatter_module);
     if (!reduce_counts(&call, rcounts, comm, module))
         return OMPI_ERR_OUT_OF_RESOURCE;
-    return run_reduction(&call, sbuf, rbuf, 0, comm, NULL, module);
+    return run_reduction(&call, sbuf, rbuf, 0, type, comm, NULL, module);
 }
 
 static int ireduce_scatter(const void *sbuf, void *rbuf, const int *rcounts, type_t *type, op_t *op,
@@ -358,7 +400,7 @@ static int ireduce_scatter(const void *sbuf, void *rbuf, const int *rcounts, typ
                                            below->coll_ireduce_scatter_module);
     if (!reduce_counts(&call, rcounts, comm, module))
         return OMPI_ERR_OUT_OF_RESOURCE;
-    return run_reduction(&call, sbuf, rbuf, 0, comm, request, module);
+    return run_reduction(&call, sbuf, rbuf, 0, type, comm, request, module);
 }
 
 /* --- the blocking forms

@@ -5,6 +5,7 @@ if HAVE_MPI_CC
 check_PROGRAMS += tests/mpi/mpi_suite
 endif
 tests_mpi_mpi_suite_SOURCES = \
+	tests/mpi/again.c \
 	tests/mpi/all_pairs.c \
 	tests/mpi/buffers.c \
 	tests/mpi/bursts.c \
@@ -36,11 +37,15 @@ tests_mpi_mpi_suite_SOURCES = \
 tests_mpi_mpi_suite_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 tests_mpi_mpi_suite_LDADD = $(MPI_LIBS) -lpthread
 
-# Preloaded. -rpath makes libtool build a shared object that is not installed.
+# Preloaded into programs. -rpath makes libtool build a shared object that is not installed.
 check_LTLIBRARIES += tests/mpi/break_qps.la
 tests_mpi_break_qps_la_SOURCES = tests/mpi/break_qps.c
 tests_mpi_break_qps_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 tests_mpi_break_qps_la_LIBADD = $(DL_LIBS) -lpthread
+check_LTLIBRARIES += tests/mpi/count_regions.la
+tests_mpi_count_regions_la_SOURCES = tests/mpi/count_regions.c
+tests_mpi_count_regions_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+tests_mpi_count_regions_la_LIBADD = $(DL_LIBS)
 
 EXTRA_DIST += \
 	tests/mpi/common.sh \

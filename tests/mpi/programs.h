@@ -22,6 +22,7 @@ void run_datatypes(const struct job *job);
 void run_records(const struct job *job);
 void run_collectives(const struct job *job);
 void run_reductions(const struct job *job);
+void run_again(const struct job *job);
 void run_orders(const struct job *job);
 void run_overlap(const struct job *job);
 void run_communicators(const struct job *job);

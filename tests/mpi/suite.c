@@ -34,6 +34,7 @@ static const struct program programs[] = {
     {"records", run_records, "structures, packing, absolute addresses, a matrix transposed"},
     {"collectives", run_collectives, "collectives that move data, blocking and nonblocking"},
     {"reductions", run_reductions, "collectives that reduce, several types and operations"},
+    {"again", run_again, "collectives over the same memory again and again"},
     {"orders", run_orders, "blocking collectives over ranks in several orders, derived types"},
     {"overlap", run_overlap, "many nonblocking collectives and messages at once"},
     {"communicators", run_communicators, "split, dup, free, intercommunicators under traffic"},
