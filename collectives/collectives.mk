@@ -64,6 +64,8 @@ libverbena_core_la_SOURCES += \
 	collectives/scatter_linear.c \
 	collectives/schedule.c \
 	collectives/schedule.h \
+	collectives/scratch.c \
+	collectives/scratch.h \
 	collectives/select.c \
 	collectives/team.c \
 	collectives/team.h \

@@ -22,27 +22,25 @@
 
 static void drop_scratch(vbn_coll_req_t *req)
 {
-    if (req->tmp_region)
-        req->team->tr->mem_deregister(req->tmp_region);
-    free(req->base[VBN_AT_TMP]);
-    req->tmp_region = NULL;
+    vbn_scratch_put(req->team, req->scratch);
+    req->scratch = NULL;
     req->base[VBN_AT_TMP] = NULL;
-    req->tmp_room = 0;
 }
 
-/* Registered where large messages would be one by one; if that fails they are. */
-static void take_scratch(vbn_coll_req_t *req, size_t len)
+static bool __attribute__((noinline)) change_scratch(vbn_coll_req_t *req)
 {
-    const vbn_team_t *team = req->team;
-
     drop_scratch(req);
-    req->base[VBN_AT_TMP] = aligned_alloc(VBN_SCHED_ALIGN, len);
-    req->tmp_room = req->base[VBN_AT_TMP] ? len : 0;
-    if (req->tmp_room >= VBN_REGISTER_MIN && team->tr->mem_register &&
-        team->tr->mem_register(team->port, req->base[VBN_AT_TMP], len,
-                               VBN_ACCESS_LOCAL_WRITE | VBN_ACCESS_REMOTE_READ,
-                               &req->tmp_region) != VBN_OK)
-        req->tmp_region = NULL;
+    req->scratch = vbn_scratch_get(req->team, req->sched.tmp_len);
+    req->base[VBN_AT_TMP] = req->scratch ? req->scratch->bytes : NULL;
+    return req->scratch != NULL;
+}
+
+/* What REQ's schedule needs. False: no memory. */
+static inline bool take_scratch(vbn_coll_req_t *req)
+{
+    size_t len = req->sched.tmp_len;
+
+    return !len || (req->scratch && req->scratch->room >= len) || change_scratch(req);
 }
 
 void vbn_req_destroy(vbn_coll_req_t *req)
@@ -59,7 +57,6 @@ static void wake(vbn_coll_req_t *req)
 {
     TAILQ_REMOVE(&req->team->spare, req, entry);
     req->team->spare_count--;
-    req->team->spare_tmp -= req->tmp_room;
 }
 
 /* To those at rest, or away. */
@@ -73,11 +70,10 @@ static void put_req(vbn_coll_req_t *req)
         wake(oldest);
         vbn_req_destroy(oldest);
     }
-    if (req->tmp_room > VBN_SPARE_TMP_MAX - team->spare_tmp)
+    if (req->scratch && req->scratch->room >= VBN_SCRATCH_LONG)
         drop_scratch(req);
     TAILQ_INSERT_HEAD(&team->spare, req, entry);
     team->spare_count++;
-    team->spare_tmp += req->tmp_room;
 }
 
 static void drop_req(vbn_coll_req_t *req)
@@ -135,11 +131,10 @@ static bool repeats(const vbn_coll_req_t *req, const struct vbn_coll_args *args,
            req->call.root_stays == stays && last->dtype == args->dtype &&
            last->elem_size == args->elem_size && req->algorithm && req->uniform &&
            same_kind(args->sendbuf, last->sendbuf) && same_kind(args->recvbuf, last->recvbuf) &&
-           (args->sendbuf != args->recvbuf || last->sendbuf == last->recvbuf) &&
-           same_op(req, args) && req->tmp_room >= req->sched.tmp_len;
+           (args->sendbuf != args->recvbuf || last->sendbuf == last->recvbuf) && same_op(req, args);
 }
 
-/* One at rest that repeats its call, or NULL. */
+/* One at rest that repeats its call, or NULL: none, or no memory. */
 static vbn_coll_req_t *get_again(vbn_team_t *team, const struct vbn_coll_args *args, uint32_t root,
                                  bool stays)
 {
@@ -151,6 +146,10 @@ static vbn_coll_req_t *get_again(vbn_team_t *team, const struct vbn_coll_args *a
     if (!req)
         return NULL;
     wake(req);
+    if (!take_scratch(req)) {
+        put_req(req);
+        return NULL;
+    }
     req->base[VBN_AT_SEND] = (uint8_t *)(uintptr_t)args->sendbuf;
     req->base[VBN_AT_RECV] = args->recvbuf;
     if (args->user_op) {
@@ -190,11 +189,8 @@ static int take_memory(vbn_coll_req_t *req)
         req->flight_room = req->flights ? flights : 0;
         vbn_engine_flights_init(req);
     }
-    if (sched->tmp_len > req->tmp_room)
-        take_scratch(req, sched->tmp_len);
     req->flight_count = flights;
-    return req->flight_room < flights || req->tmp_room < sched->tmp_len ? VBN_ERR_NO_MEMORY
-                                                                        : VBN_OK;
+    return take_scratch(req) && req->flight_room >= flights ? VBN_OK : VBN_ERR_NO_MEMORY;
 }
 
 static int build(vbn_coll_req_t *req, struct vbn_error *err)

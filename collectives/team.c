@@ -105,6 +105,7 @@ static int new_team(const struct vbn_transport *tr, vbn_port_t *port, uint32_t s
     for (int i = 0; i < VBN_REQ_KINDS; i++)
         TAILQ_INIT(&t->alive[i]);
     TAILQ_INIT(&t->spare);
+    TAILQ_INIT(&t->scratch);
     *team = t;
     return VBN_OK;
 }
@@ -117,6 +118,7 @@ static void free_team(vbn_team_t *team)
         TAILQ_REMOVE(&team->spare, req, entry);
         vbn_req_destroy(req);
     }
+    vbn_scratch_fini(team);
     free(team->rules);
     free(team->peers);
     free(team);

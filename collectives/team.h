@@ -13,12 +13,11 @@
 #include <sys/queue.h>
 
 #include "algorithm.h"
+#include "scratch.h"
 
 #define VBN_SPARE_MAX      16u
-#define VBN_SPARE_TMP_MAX  ((size_t)4 << 20) /* bytes of scratch that requests at rest keep */
-#define VBN_REGISTER_MIN   ((size_t)8 << 10) /* scratch is registered from here on */
-#define VBN_SEQ_COUNT      0x8000u           /* numbers of calls, for each kind of request */
-#define VBN_SEQ_PERSISTENT 0x8000u           /* added to the numbers of persistent ones */
+#define VBN_SEQ_COUNT      0x8000u /* numbers of calls, for each kind of request */
+#define VBN_SEQ_PERSISTENT 0x8000u /* added to the numbers of persistent ones */
 
 struct vbn_rule {
     const struct vbn_algorithm *algorithm;
@@ -77,8 +76,7 @@ struct vbn_coll_req {
     size_t flight_count, flight_room;
     size_t *packed; /* sums of counts, for the call */
     size_t packed_room;
-    size_t tmp_room;
-    vbn_region_t *tmp_region; /* scratch, registered; or NULL */
+    struct vbn_scratch *scratch; /* or NULL */
 
     const struct vbn_step *round, *at; /* the round's first step; the next to look at */
     const struct vbn_step *steps_end;
@@ -105,7 +103,8 @@ struct vbn_team {
     size_t last_longest; /* message of the last call that has ended, bytes */
     struct vbn_req_list alive[VBN_REQ_KINDS], spare;
     unsigned spare_count;
-    size_t spare_tmp;       /* bytes of their scratch */
+    struct vbn_scratch_list scratch; /* at rest, the last used first */
+    size_t scratch_bytes;
     struct vbn_error error; /* of the last blocking operation that failed */
 };
 

@@ -7,7 +7,7 @@
 
 if HAVE_CMOCKA
 COLL_TESTS = tests/coll/test_coll tests/coll/test_coll_sim tests/coll/test_dtype tests/coll/test_messages \
-	tests/coll/test_schedule tests/coll/test_team
+	tests/coll/test_schedule tests/coll/test_scratch tests/coll/test_team
 check_PROGRAMS += $(COLL_TESTS)
 TESTS += $(COLL_TESTS)
 
@@ -25,6 +25,7 @@ tests_coll_test_messages_SOURCES = tests/coll/test_messages.c tests/coll/sim_job
 tests_coll_test_messages_LDADD = libverbena_core.la tests/sim/libfabric_sim.la $(CMOCKA_LIBS)
 tests_coll_test_messages_LDFLAGS = $(AM_LDFLAGS) $(SIM_WRAP)
 tests_coll_test_schedule_SOURCES = tests/coll/test_schedule.c tests/coll/coll_unit.h
+tests_coll_test_scratch_SOURCES = tests/coll/test_scratch.c tests/coll/coll_unit.h
 tests_coll_test_team_SOURCES = tests/coll/test_team.c $(COLL_LOOP)
 tests_coll_test_team_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc \
 	-Wl,--wrap=aligned_alloc
