@@ -14,6 +14,17 @@ static void drop(vbn_team_t *team, struct vbn_scratch *s)
     free(s);
 }
 
+/* All of LIST, which is of no use afterwards. */
+static void drop_all(vbn_team_t *team, struct vbn_scratch_list *list)
+{
+    struct vbn_scratch *s, *next;
+
+    for (s = TAILQ_FIRST(list); s; s = next) {
+        next = TAILQ_NEXT(s, entry);
+        drop(team, s);
+    }
+}
+
 static void wake(vbn_team_t *team, struct vbn_scratch *s)
 {
     TAILQ_REMOVE(&team->scratch, s, entry);
@@ -57,6 +68,7 @@ struct vbn_scratch *vbn_scratch_get(vbn_team_t *team, size_t len)
 
 void vbn_scratch_put(vbn_team_t *team, struct vbn_scratch *s)
 {
+    struct vbn_scratch_list old = TAILQ_HEAD_INITIALIZER(old);
     struct vbn_scratch *oldest;
 
     if (!s)
@@ -68,18 +80,16 @@ void vbn_scratch_put(vbn_team_t *team, struct vbn_scratch *s)
     while (s->room > REST_MAX - team->scratch_bytes) {
         oldest = TAILQ_LAST(&team->scratch, vbn_scratch_list);
         wake(team, oldest);
-        drop(team, oldest);
+        TAILQ_INSERT_HEAD(&old, oldest, entry);
     }
+    drop_all(team, &old);
     TAILQ_INSERT_HEAD(&team->scratch, s, entry);
     team->scratch_bytes += s->room;
 }
 
 void vbn_scratch_fini(vbn_team_t *team)
 {
-    struct vbn_scratch *s;
-
-    while ((s = TAILQ_FIRST(&team->scratch))) {
-        wake(team, s);
-        drop(team, s);
-    }
+    drop_all(team, &team->scratch);
+    TAILQ_INIT(&team->scratch);
+    team->scratch_bytes = 0;
 }

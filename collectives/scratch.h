@@ -21,7 +21,8 @@ TAILQ_HEAD(vbn_scratch_list, vbn_scratch);
 
 #define VBN_SCRATCH_LONG ((size_t)8 << 10) /* bytes from which it is registered */
 
-/* At least LEN bytes, one that is at rest if it can be. NULL: no memory. */
+/* At least LEN bytes (a multiple of VBN_SCHED_ALIGN), one that is at rest if it can be. NULL: no
+ * memory. */
 struct vbn_scratch *vbn_scratch_get(vbn_team_t *team, size_t len);
 
 /* S (may be NULL) is not needed any more. */

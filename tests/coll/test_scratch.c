@@ -118,7 +118,7 @@ static void at_rest_within_a_bound(void **state)
 static void short_ones_are_not_registered(void **state)
 {
     (void)state;
-    vbn_scratch_put(&team, get(VBN_SCRATCH_LONG - 1));
+    vbn_scratch_put(&team, get(VBN_SCRATCH_LONG - VBN_SCHED_ALIGN));
     assert_int_equal(registered, 0);
     assert_true(TAILQ_EMPTY(&team.scratch));
 }
