@@ -56,8 +56,6 @@ libverbena_core_la_SOURCES = \
 	transport/rx.h \
 	transport/stranger.c \
 	transport/stranger.h \
-	transport/turns.c \
-	transport/turns.h \
 	transport/tag.c \
 	transport/tag.h \
 	transport/tag_match.c \
@@ -65,6 +63,8 @@ libverbena_core_la_SOURCES = \
 	transport/tag_recv.c \
 	transport/tag_send.c \
 	transport/timer.h \
+	transport/turns.c \
+	transport/turns.h \
 	transport/tx.c \
 	transport/tx.h \
 	transport/wait.c \

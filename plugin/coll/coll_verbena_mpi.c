@@ -247,43 +247,44 @@ static int alltoallv(const void *sbuf, const int *scounts, const int *sdispls, t
 /* --- reductions
  * ----------------------------------------------------------------------------------- */
 
-static bool scatters(const struct vbn_coll_args *args)
-{
-    return args->coll == VBN_COLL_REDUCE_SCATTER || args->coll == VBN_COLL_REDUCE_SCATTER_BLOCK;
-}
-
-/* Elements of a rank's result, and of the vector that it adds. */
-static size_t result_elements(const struct vbn_coll_args *args, comm_t *comm)
-{
-    return args->coll == VBN_COLL_REDUCE_SCATTER ? args->recvcounts[ompi_comm_rank(comm)]
-                                                 : args->count;
-}
-
-static size_t vector_elements(const struct vbn_coll_args *args, comm_t *comm)
+/* Elements of the vector that a rank adds, and *OWN of its result. */
+static size_t vector_elements(const struct vbn_coll_args *args, comm_t *comm, size_t *own)
 {
     size_t ranks = (size_t)ompi_comm_size(comm), sum = 0;
 
+    *own = args->count;
+    if (args->coll == VBN_COLL_REDUCE_SCATTER_BLOCK)
+        return args->count * ranks;
     if (args->coll != VBN_COLL_REDUCE_SCATTER)
-        return scatters(args) ? args->count * ranks : args->count;
+        return args->count;
+    *own = args->recvcounts[ompi_comm_rank(comm)];
     for (size_t i = 0; i < ranks; i++)
         sum += args->recvcounts[i];
     return sum;
 }
 
-/* What messages may use without registering it each for itself. What an allreduce or a scan adds is
- * copied first by all that are for long vectors. */
+/* Whether messages are sent from the vector itself. An allreduce or a scan copies it first, by all
+ * that are for long vectors, and so does the root of a reduce. */
+static bool sends_vector(const struct vbn_coll_args *args)
+{
+    return args->coll == VBN_COLL_REDUCE_SCATTER || args->coll == VBN_COLL_REDUCE_SCATTER_BLOCK ||
+           (args->coll == VBN_COLL_REDUCE && !args->recvbuf);
+}
+
+/* What messages may use without registering it each for itself. */
 static void view_vectors(coll_verbena_call_t *call, type_t *type, comm_t *comm)
 {
     const struct vbn_coll_args *args = &call->args;
     bool in_place = args->sendbuf == VBN_IN_PLACE;
-    size_t size, vector = vector_elements(args, comm);
+    size_t size = bytes_of(1, type), own, vector = vector_elements(args, comm, &own);
 
-    ompi_datatype_type_size(type, &size);
-    if (!in_place && (scatters(args) || (args->coll == VBN_COLL_REDUCE && !args->recvbuf)))
-        call->in.bytes = (void *)(uintptr_t)args->sendbuf, call->in.span = vector * size;
+    if (!in_place && sends_vector(args)) {
+        call->in.bytes = (void *)(uintptr_t)args->sendbuf;
+        call->in.span = vector * size;
+    }
     if (args->recvbuf) {
         call->out.bytes = args->recvbuf;
-        call->out.span = (in_place ? vector : result_elements(args, comm)) * size;
+        call->out.span = (in_place ? vector : own) * size;
     }
 }
 

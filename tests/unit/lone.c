@@ -143,6 +143,31 @@ void lone_at_home(struct rdma_cm_id *id)
     assert_int_equal(inet_pton(AF_INET, "10.0.0.1", &own->sin_addr), 1);
 }
 
+/* Takes CONN, whose address is being resolved, up to STATE. */
+static void resolve(struct vbn_conn *conn, enum vbn_conn_state state)
+{
+    if (state >= VBN_CONN_ROUTE) {
+        fake_event(conn->id, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL, 0);
+        lone_progress(conn->ctx);
+    }
+    if (state >= VBN_CONN_CONNECTING) {
+        fake_event(conn->id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL, 0);
+        lone_progress(conn->ctx);
+    }
+    assert_int_equal(conn->state, state);
+}
+
+/* The peer, which speaks WIRE_VERSION alone, answers CONN's request. */
+static void answer(struct vbn_conn *conn, uint8_t wire_version)
+{
+    struct vbn_wire_hello hello = lone_hello(conn->ctx, conn->ep->uid);
+
+    hello.version = hello.version_min = wire_version;
+    lone_answer(conn, &hello);
+    lone_progress(conn->ctx);
+    assert_int_equal(conn->state, VBN_CONN_ESTABLISHED);
+}
+
 struct vbn_conn *lone_attempt(vbn_context_t *ctx, uint64_t uid, enum vbn_conn_state state)
 {
     vbn_endpoint_t *ep = lone_peer(ctx, uid);
@@ -151,15 +176,7 @@ struct vbn_conn *lone_attempt(vbn_context_t *ctx, uint64_t uid, enum vbn_conn_st
     assert_int_equal(vbn_endpoint_connect(ep), VBN_OK);
     conn = ep->attempt;
     assert_non_null(conn);
-    if (state >= VBN_CONN_ROUTE) {
-        fake_event(conn->id, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL, 0);
-        lone_progress(ctx);
-    }
-    if (state >= VBN_CONN_CONNECTING) {
-        fake_event(conn->id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL, 0);
-        lone_progress(ctx);
-    }
-    assert_int_equal(conn->state, state);
+    resolve(conn, state);
     return conn;
 }
 
@@ -171,13 +188,15 @@ struct vbn_conn *lone_connect(vbn_context_t *ctx, uint64_t uid)
 struct vbn_conn *lone_connect_by(vbn_context_t *ctx, uint64_t uid, uint8_t wire_version)
 {
     struct vbn_conn *conn = lone_attempt(ctx, uid, VBN_CONN_CONNECTING);
-    struct vbn_wire_hello hello = lone_hello(ctx, uid);
 
-    hello.version = hello.version_min = wire_version;
-    lone_answer(conn, &hello);
-    lone_progress(ctx);
-    assert_int_equal(conn->state, VBN_CONN_ESTABLISHED);
+    answer(conn, wire_version);
     return conn;
+}
+
+void lone_establish(struct vbn_conn *conn)
+{
+    resolve(conn, VBN_CONN_CONNECTING);
+    answer(conn, VBN_WIRE_VERSION);
 }
 
 struct vbn_conn *lone_accept(vbn_context_t *ctx, uint64_t uid)

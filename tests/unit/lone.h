@@ -53,6 +53,9 @@ struct vbn_conn *lone_connect(vbn_context_t *ctx, uint64_t uid);
 struct vbn_conn *lone_connect_by(vbn_context_t *ctx, uint64_t uid, uint8_t wire_version);
 struct vbn_conn *lone_accept(vbn_context_t *ctx, uint64_t uid);
 
+/* Takes an attempt of ours that has just begun up to the end. */
+void lone_establish(struct vbn_conn *conn);
+
 /* The header that the peer of CONN would send next: everything received acknowledged. */
 struct vbn_wire_hdr lone_hdr(const struct vbn_conn *conn, uint8_t type);
 

@@ -56,27 +56,14 @@ static unsigned connected(void)
 /* The peer answers the attempt to connect to EP. */
 static void answer(vbn_endpoint_t *ep)
 {
-    struct vbn_conn *conn = ep->attempt;
-    struct vbn_wire_hello hello = lone_hello(ctx, ep->uid);
-
-    fake_event(conn->id, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL, 0);
-    lone_progress(ctx);
-    fake_event(conn->id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL, 0);
-    lone_progress(ctx);
-    lone_answer(conn, &hello);
-    lone_progress(ctx);
+    lone_establish(ep->attempt);
     assert_true(vbn_endpoint_connected(ep));
 }
 
 /* The peer of EP asks for the connection itself. */
 static void request(vbn_endpoint_t *ep)
 {
-    struct vbn_wire_hello hello = lone_hello(ctx, ep->uid);
-    struct rdma_cm_id *id = lone_request(ctx, &hello);
-
-    lone_progress(ctx);
-    fake_event(id, RDMA_CM_EVENT_ESTABLISHED, 0, NULL, 0);
-    lone_progress(ctx);
+    lone_accept(ctx, ep->uid);
     assert_true(vbn_endpoint_connected(ep));
 }
 
