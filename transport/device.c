@@ -247,7 +247,9 @@ static uint64_t rate_of(const struct ibv_port_attr *port)
 
 /*
  * What tells the kernel's own devices apart, which may have any name. Soft-RoCE's has no vendor;
- * its reads may complete without their data (doc/behaviours.md, k). Soft-iWARP's is "bmt" in ASCII.
+ * its reads may complete without their data (doc/behaviours.md, k). Soft-iWARP's is "bmt" in ASCII;
+ * it sends a page and more without copying, in pieces and its end by itself, unless completion is
+ * asked for (doc/behaviours.md).
  */
 #define VENDOR_SOFT_ROCE  0xffffffu
 #define VENDOR_SOFT_IWARP 0x626d74u
@@ -273,6 +275,8 @@ static int query(vbn_context_t *ctx, struct vbn_error *err)
     dev->max_read_out = (uint8_t)vbn_min(ctx->opts.read_depth, (uint64_t)attr.max_qp_init_rd_atom);
     dev->max_read_in = (uint8_t)vbn_min(ctx->opts.read_depth, (uint64_t)attr.max_qp_rd_atom);
     dev->max_msg_size = port.max_msg_sz;
+    dev->signal_from =
+        attr.vendor_id == VENDOR_SOFT_IWARP ? (uint32_t)sysconf(_SC_PAGESIZE) : UINT32_MAX;
     dev->rate_mbps = rate_of(&port);
     return VBN_OK;
 }

@@ -66,16 +66,17 @@ static inline bool post_buffer(struct vbn_conn *conn, struct ibv_send_wr *swr,
 }
 
 /*
- * MSG does not go inline, or a completion is due: the send queue has it until its completion, or a
- * later one's. One is asked for each period, and earlier where too many buffers of the pool would
- * wait. Sets *FLAGS of the request, and returns who waits for its slot.
+ * MSG does not go inline, or a completion is due: the send queue has its BYTES until its
+ * completion, or a later one's. One is asked for each period, and earlier where too many buffers of
+ * the pool would wait, or the device is slower without. Sets *FLAGS of the request, and returns who
+ * waits for its slot.
  */
 static __attribute__((noinline)) struct vbn_wr *hold(struct vbn_conn *conn, struct vbn_msg *msg,
-                                                     bool inlined, unsigned *flags)
+                                                     uint32_t bytes, bool inlined, unsigned *flags)
 {
     vbn_context_t *ctx = conn->ctx;
     bool signaled = conn->q.unsignaled + 1 >= ctx->opts.signal_period ||
-                    (!inlined && ctx->lazy >= ctx->lazy_max);
+                    (!inlined && ctx->lazy >= ctx->lazy_max) || bytes >= ctx->device.signal_from;
 
     *flags = (inlined ? IBV_SEND_INLINE : 0u) | (signaled ? IBV_SEND_SIGNALED : 0u);
     msg->refs++;
@@ -125,7 +126,7 @@ static VBN_INLINE void post_as(struct vbn_conn *conn, struct vbn_msg *msg, bool 
         }
     }
     if (vbn_unlikely(!inlined || conn->q.unsignaled + 1 >= ctx->opts.signal_period))
-        wr = hold(conn, msg, inlined, &flags);
+        wr = hold(conn, msg, bytes - cut, inlined, &flags);
     if (vbn_unlikely(!post_buffer(conn, swr, &msg->tx.obj, cut, bytes - cut, flags, wr)) && wr)
         msg_retired(wr, VBN_ERR_PEER_LOST);
 }

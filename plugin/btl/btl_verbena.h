@@ -145,15 +145,14 @@ OBJ_CLASS_DECLARATION(btl_verbena_frag_t);
 /* Most messages in one that is coalesced. */
 #define BTL_VERBENA_COALESCED_MAX 64
 
-/* Longest message in parts, with room for ob1's header, and how many there are at most. */
-#define BTL_VERBENA_LONG_MAX  (48 * 1024 + 64)
+/* A message has so many parts at most. */
 #define BTL_VERBENA_PARTS_MAX 8
 /* So many may wait for room in plain memory; the host keeps others back. */
 #define BTL_VERBENA_LONG_FRAGS 64
 
 /* What has come of a message in parts. */
 typedef struct btl_verbena_long {
-    opal_free_list_item_t super; /* in the module's `assembling`; room for BTL_VERBENA_LONG_MAX */
+    opal_free_list_item_t super; /* in the module's `assembling`; room for the longest */
     const vbn_endpoint_t *peer;
     uint32_t total; /* bytes of the message */
     mca_btl_base_tag_t tag;
@@ -253,6 +252,11 @@ static inline uint32_t btl_verbena_sharing(void)
 /* Gives a module without a device, with all functions in place, or NULL. */
 btl_verbena_module_t *btl_verbena_module_create(const mca_btl_base_module_t *defaults);
 
+/* Gives LIST, which is constructed, up to MOST items of CLASS, SIZE bytes long, -1: without a
+ * limit; each has ROOM bytes besides. */
+void btl_verbena_items_init(opal_free_list_t *list, size_t size, opal_class_t *class, size_t room,
+                            int most);
+
 /* The end: prints counters where wanted, drops registrations, closes the device, frees MODULE. */
 int btl_verbena_finalize(mca_btl_base_module_t *btl);
 
@@ -328,8 +332,10 @@ void btl_verbena_long_init(btl_verbena_module_t *module);
 /* How many of the transport's messages, at most, a message of LEN bytes takes. */
 uint32_t btl_verbena_parts(const btl_verbena_module_t *module, size_t len);
 
-/* Bytes of the longest message in parts, where one of the transport's has MAX_AM_LEN. */
-size_t btl_verbena_long_max(size_t max_am_len);
+/* Bytes of the longest message in parts that is sent and taken over a device, ob1's header
+ * included.
+ */
+size_t btl_verbena_long_max(const struct vbn_attr *attr);
 
 /* Sends what FROM has in parts. VBN_ERR_AGAIN: no room, and nothing has happened. With LAST the
  * caller puts the last part, *LAST, which is NULL after an error. */

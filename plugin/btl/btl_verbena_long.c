@@ -31,6 +31,11 @@ _Static_assert(sizeof(struct part) == 8, "travels between hosts");
 /* A convertor may leave the end of a part empty, where the next element would not fit. */
 #define SLACK 16u
 
+/* Up to where that pays: soft-RoCE, and soft-iWARP, whose reads are answered by a thread of the
+ * kernel's that gets its turn behind those who poll. With room for ob1's header. */
+#define LONG_MAX       (48 * 1024 + 64)
+#define LONG_MAX_IWARP (128 * 1024 + 64)
+
 OBJ_CLASS_INSTANCE(btl_verbena_long_t, opal_free_list_item_t, NULL, NULL);
 
 /* --- sending -------------------------------------------------------------------------------- */
@@ -40,11 +45,12 @@ static size_t part_max(size_t max_am_len)
     return max_am_len - sizeof(struct part);
 }
 
-size_t btl_verbena_long_max(size_t max_am_len)
+size_t btl_verbena_long_max(const struct vbn_attr *attr)
 {
-    size_t most = BTL_VERBENA_PARTS_MAX * (part_max(max_am_len) - SLACK);
+    size_t most = BTL_VERBENA_PARTS_MAX * (part_max(attr->max_am_len) - SLACK);
+    size_t best = attr->iwarp ? LONG_MAX_IWARP : LONG_MAX;
 
-    return most < BTL_VERBENA_LONG_MAX ? most : BTL_VERBENA_LONG_MAX;
+    return most < best ? most : best;
 }
 
 uint32_t btl_verbena_parts(const btl_verbena_module_t *module, size_t len)
@@ -202,7 +208,7 @@ static btl_verbena_long_t *message_of(btl_verbena_module_t *module, vbn_endpoint
     if (ntohs(part->first)) {
         if (OPAL_UNLIKELY(item != NULL))
             drop(module, item);
-        item = total <= BTL_VERBENA_LONG_MAX && ntohs(part->tag) < MCA_BTL_TAG_MAX
+        item = total <= btl_verbena_long_max(&module->attr) && ntohs(part->tag) < MCA_BTL_TAG_MAX
                    ? begin(module, peer, total, (mca_btl_base_tag_t)ntohs(part->tag))
                    : NULL;
     }
@@ -266,5 +272,11 @@ void btl_verbena_long_lost(btl_verbena_module_t *module, const vbn_endpoint_t *p
 
 void btl_verbena_long_init(btl_verbena_module_t *module)
 {
+    size_t longest = btl_verbena_long_max(&module->attr);
+
+    btl_verbena_items_init(&module->long_frags, sizeof(btl_verbena_frag_t),
+                           OBJ_CLASS(btl_verbena_frag_t), longest, BTL_VERBENA_LONG_FRAGS);
+    btl_verbena_items_init(&module->assemblies, sizeof(btl_verbena_long_t),
+                           OBJ_CLASS(btl_verbena_long_t), longest, -1);
     vbn_am_handler(module->context, ID_PART, part_came, module);
 }

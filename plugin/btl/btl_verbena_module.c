@@ -504,15 +504,13 @@ static void functions_set(mca_btl_base_module_t *btl)
     btl->btl_registration_handle_size = sizeof(mca_btl_base_registration_handle_t);
 }
 
-/* A free list of up to MOST items of CLASS, -1: without a limit; each has ROOM bytes besides. */
-static int items_create(opal_free_list_t *list, size_t size, opal_class_t *class, size_t room,
-                        int most)
+void btl_verbena_items_init(opal_free_list_t *list, size_t size, opal_class_t *class, size_t room,
+                            int most)
 {
     int at_once = room > BTL_VERBENA_PLAIN_MAX ? 4 : 64;
 
-    OBJ_CONSTRUCT(list, opal_free_list_t);
-    return opal_free_list_init(list, size, opal_cache_line_size, class, room, opal_cache_line_size,
-                               0, most, at_once, NULL, 0, NULL, NULL, NULL);
+    opal_free_list_init(list, size, opal_cache_line_size, class, room, opal_cache_line_size, 0,
+                        most, at_once, NULL, 0, NULL, NULL, NULL);
 }
 
 btl_verbena_module_t *btl_verbena_module_create(const mca_btl_base_module_t *defaults)
@@ -529,15 +527,17 @@ btl_verbena_module_t *btl_verbena_module_create(const mca_btl_base_module_t *def
     OBJ_CONSTRUCT(&module->lock, opal_mutex_t);
     OBJ_CONSTRUCT(&module->resuming, opal_mutex_t);
     OBJ_CONSTRUCT(&module->idle.lock, opal_mutex_t);
-    items_create(&module->frags, sizeof(btl_verbena_frag_t), OBJ_CLASS(btl_verbena_frag_t),
-                 BTL_VERBENA_PLAIN_MAX, -1);
-    items_create(&module->long_frags, sizeof(btl_verbena_frag_t), OBJ_CLASS(btl_verbena_frag_t),
-                 BTL_VERBENA_LONG_MAX, BTL_VERBENA_LONG_FRAGS);
-    items_create(&module->assemblies, sizeof(btl_verbena_long_t), OBJ_CLASS(btl_verbena_long_t),
-                 BTL_VERBENA_LONG_MAX, -1);
-    items_create(&module->rmas, sizeof(btl_verbena_rma_t), OBJ_CLASS(btl_verbena_rma_t), 0, -1);
-    items_create(&module->served, sizeof(btl_verbena_served_t), OBJ_CLASS(btl_verbena_served_t), 0,
-                 -1);
+    OBJ_CONSTRUCT(&module->frags, opal_free_list_t);
+    OBJ_CONSTRUCT(&module->long_frags, opal_free_list_t);
+    OBJ_CONSTRUCT(&module->assemblies, opal_free_list_t);
+    OBJ_CONSTRUCT(&module->rmas, opal_free_list_t);
+    OBJ_CONSTRUCT(&module->served, opal_free_list_t);
+    btl_verbena_items_init(&module->frags, sizeof(btl_verbena_frag_t),
+                           OBJ_CLASS(btl_verbena_frag_t), BTL_VERBENA_PLAIN_MAX, -1);
+    btl_verbena_items_init(&module->rmas, sizeof(btl_verbena_rma_t), OBJ_CLASS(btl_verbena_rma_t),
+                           0, -1);
+    btl_verbena_items_init(&module->served, sizeof(btl_verbena_served_t),
+                           OBJ_CLASS(btl_verbena_served_t), 0, -1);
     return module;
 }
 

@@ -261,8 +261,8 @@ static void register_host(btl_verbena_component_t *component)
     int eager_index, longest_index;
 
     eager.help = "Longest message, Open MPI's header included, that is sent without asking the "
-                 "receiver. Where it is not given and the device is software: 49216, in parts "
-                 "of max_send_size";
+                 "receiver. Where it is not given and the device is software: 49216, or 131136 on "
+                 "soft-iWARP, in parts of max_send_size";
     longest.name = "max_send_size";
     longest.help = "Longest message at all, at least eager_limit; the same on all ranks";
     host_defaults(btl, (size_t)longest.def);
@@ -361,8 +361,7 @@ void btl_verbena_params_fit(mca_btl_base_module_t *btl, const struct vbn_attr *a
     btl->btl_eager_limit = at_most(btl->btl_eager_limit, attr->max_am_len);
     btl->btl_rndv_eager_limit = at_most(btl->btl_rndv_eager_limit, btl->btl_eager_limit);
     if (attr->software && !component->eager_limit_given)
-        component->defaults.btl_eager_limit = btl->btl_eager_limit =
-            btl_verbena_long_max(attr->max_am_len);
+        component->defaults.btl_eager_limit = btl->btl_eager_limit = btl_verbena_long_max(attr);
     if (attr->software && !component->burst_given)
         component->burst = BURST;
     btl->btl_put_limit = at_most(btl->btl_put_limit, attr->max_rma_len);

@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
+#include <unistd.h>
 
 static struct vbn_options opts;
 static struct vbn_error err;
@@ -345,8 +346,9 @@ static void devices_that_are_software(void **state)
 {
     static const struct {
         uint32_t vendor;
-        bool software, sound_reads;
-    } cases[] = {{0xffffff, true, false}, {0x626d74, true, true}, {0x2c9, false, true}};
+        bool software, sound_reads, signals_long_sends;
+    } cases[] = {
+        {0xffffff, true, false, false}, {0x626d74, true, true, true}, {0x2c9, false, true, false}};
     struct fake_device *d = device("fake0", "eth0", "10.0.0.1");
 
     (void)state;
@@ -358,6 +360,8 @@ static void devices_that_are_software(void **state)
         vbn_query(ctx, &attr);
         assert_int_equal(attr.software, cases[i].software);
         assert_int_equal(attr.sound_reads, cases[i].sound_reads);
+        assert_int_equal(ctx->device.signal_from == (uint32_t)sysconf(_SC_PAGESIZE),
+                         cases[i].signals_long_sends);
         lone_close(ctx);
     }
 }
