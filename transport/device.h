@@ -21,8 +21,7 @@ struct vbn_device {
     uint32_t max_cqe, max_srq_wr, max_sge, max_inline, sq_depth;
     uint8_t max_read_out, max_read_in; /* RDMA reads in flight as initiator, as responder */
     uint32_t max_msg_size;
-    uint32_t
-        signal_from; /* bytes of a send from which on it is quicker if it asks for completion */
+    uint32_t signal_from; /* bytes of sends that are quicker if they ask for their completion */
     uint64_t rate_mbps;
     struct vbn_netif addrs[4]; /* of this port, best first */
     unsigned addr_count;

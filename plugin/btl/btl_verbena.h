@@ -332,9 +332,7 @@ void btl_verbena_long_init(btl_verbena_module_t *module);
 /* How many of the transport's messages, at most, a message of LEN bytes takes. */
 uint32_t btl_verbena_parts(const btl_verbena_module_t *module, size_t len);
 
-/* Bytes of the longest message in parts that is sent and taken over a device, ob1's header
- * included.
- */
+/* Bytes, ob1's header included, of the longest message in parts over a device. */
 size_t btl_verbena_long_max(const struct vbn_attr *attr);
 
 /* Sends what FROM has in parts. VBN_ERR_AGAIN: no room, and nothing has happened. With LAST the

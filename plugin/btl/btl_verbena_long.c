@@ -31,10 +31,10 @@ _Static_assert(sizeof(struct part) == 8, "travels between hosts");
 /* A convertor may leave the end of a part empty, where the next element would not fit. */
 #define SLACK 16u
 
-/* Up to where that pays: soft-RoCE, and soft-iWARP, whose reads are answered by a thread of the
- * kernel's that gets its turn behind those who poll. With room for ob1's header. */
-#define LONG_MAX       (48 * 1024 + 64)
-#define LONG_MAX_IWARP (128 * 1024 + 64)
+/* Up to where parts pay, with room for ob1's header: on soft-RoCE, and on soft-iWARP, whose reads
+ * are answered by a thread of the kernel's that gets its turn behind those who poll. */
+#define LONGEST_ROCE  (48 * 1024 + 64)
+#define LONGEST_IWARP (128 * 1024 + 64)
 
 OBJ_CLASS_INSTANCE(btl_verbena_long_t, opal_free_list_item_t, NULL, NULL);
 
@@ -48,9 +48,9 @@ static size_t part_max(size_t max_am_len)
 size_t btl_verbena_long_max(const struct vbn_attr *attr)
 {
     size_t most = BTL_VERBENA_PARTS_MAX * (part_max(attr->max_am_len) - SLACK);
-    size_t best = attr->iwarp ? LONG_MAX_IWARP : LONG_MAX;
+    size_t longest = attr->iwarp ? LONGEST_IWARP : LONGEST_ROCE;
 
-    return most < best ? most : best;
+    return most < longest ? most : longest;
 }
 
 uint32_t btl_verbena_parts(const btl_verbena_module_t *module, size_t len)
