@@ -6,6 +6,7 @@
 
 #define RMA_MAX      65536u     /* puts and gets of a context at once */
 #define FAILURES_MAX 4u         /* so often in a row one may be what its queue pair failed of, */
+#define SUSPECT_MAX  32u        /* on iWARP, where it may be anything else as well, and */
 #define AT_ONCE_NS   500000000u /* so soon after it was connected */
 
 static inline struct vbn_rma *rma_of(struct vbn_tx *tx)
@@ -82,7 +83,17 @@ static bool always_fails(struct vbn_rma *rma, const struct vbn_conn *conn)
     bool at_once = vbn_now_ns(conn->ctx) - conn->since_ns < AT_ONCE_NS;
 
     rma->failures = at_once ? (uint8_t)(rma->failures + 1) : 1;
-    return rma->failures == FAILURES_MAX;
+    return rma->failures == (conn->ctx->device.iwarp ? SUSPECT_MAX : FAILURES_MAX);
+}
+
+/* On iWARP the stream ends, whoever was denied what, or whatever else has befallen it. Perhaps it
+ * was the first of those that were under way. */
+static bool is_suspect(struct vbn_conn *conn)
+{
+    bool first = !conn->suspected;
+
+    conn->suspected = true;
+    return conn->ctx->device.iwarp && first;
 }
 
 static void rma_denied(struct vbn_rma *rma, int status)
@@ -111,7 +122,8 @@ static bool denied_for_good(struct vbn_rma *rma)
 static bool has_no_hope(struct vbn_rma *rma, int status)
 {
     return (status == VBN_ERR_INVALID && denied_for_good(rma)) ||
-           (status == VBN_ERR_DEVICE && always_fails(rma, rma->tx.wr.conn));
+           ((is_suspect(rma->tx.wr.conn) || status == VBN_ERR_DEVICE) &&
+            always_fails(rma, rma->tx.wr.conn));
 }
 
 VBN_COLD static void rma_failed(struct vbn_rma *rma, int status)
@@ -121,7 +133,7 @@ VBN_COLD static void rma_failed(struct vbn_rma *rma, int status)
     if (ep->state >= VBN_EP_CLOSED)
         rma_end(rma, ep->status);
     else if (has_no_hope(rma, status))
-        rma_denied(rma, status);
+        rma_denied(rma, status == VBN_ERR_INVALID ? status : VBN_ERR_DEVICE);
     else
         keep(ep, rma);
 }

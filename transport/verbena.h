@@ -454,7 +454,10 @@ typedef void (*vbn_done_fn)(void *arg, vbn_endpoint_t *ep, int status);
  * happens exactly once if 0 was returned and never otherwise. LEN from 1 to max_rma_len.
  * A refusal by the peer's memory protection ends the connection (RC has no milder way); refused on
  * the next one, too, the operation ends with VBN_ERR_INVALID. Without another one it does at once.
- * VBN_ERR_AGAIN: no slot now. VBN_ERR_INVALID: lengths or bounds. Otherwise as vbn_am_send().
+ * On iWARP nobody is told who was refused: a get with which 32 connections in a row have ended,
+ * each soon after it was made, ends with VBN_ERR_DEVICE; a put may have ended before it was
+ * refused. VBN_ERR_AGAIN: no slot now. VBN_ERR_INVALID: lengths or bounds. Otherwise as
+ * vbn_am_send().
  */
 int vbn_put(vbn_endpoint_t *ep, const void *local, const vbn_mem_t *mem, uint64_t remote_addr,
             uint32_t remote_key, size_t len, vbn_done_fn done, void *arg);

@@ -342,28 +342,51 @@ static void message_that_cannot_be_put(void **state)
     message_that_cannot_be_moved(true, 1, "a tagged message cannot be put");
 }
 
-static void put_that_the_peer_refuses(void **state)
+/* What goes beyond the peer's memory ends with EXPECTED, after so many ATTEMPTS, and alone: all
+ * others go on. */
+static void the_peer_refuses(enum fabric_transport transport, bool put, int expected,
+                             unsigned attempts)
 {
+    struct fabric_node_attr attr = {.transport = transport};
     struct fabric_config quiet = {.quiet = true};
+    uint64_t beyond = (uintptr_t)memory[1] + 4000;
+    vbn_endpoint_t *ep;
+    uint32_t rkey;
 
-    (void)state;
-    pair_open(2, 1, &quiet, NULL, NULL);
+    pair_open(2, 1, &quiet, &attr, NULL);
     register_memory();
-    assert_int_equal(vbn_put(pair_endpoint(0, 1), memory[0], mem[0], (uintptr_t)memory[1] + 4000,
-                             vbn_mem_rkey(mem[1]), 1000, done, NULL),
-                     VBN_OK);
+    ep = pair_endpoint(0, 1);
+    rkey = vbn_mem_rkey(mem[1]);
+    if (put)
+        assert_int_equal(vbn_put(ep, memory[0], mem[0], beyond, rkey, 1000, done, NULL), VBN_OK);
+    else
+        assert_int_equal(vbn_get(ep, memory[0], mem[0], beyond, rkey, 1000, done, NULL), VBN_OK);
     for (int i = 0; i < 5; i++)
         assert_int_equal(pair_send(0, 1, i % 2 ? 500 : 20), VBN_OK);
     pair_until(one_ended, 1000);
-    assert_int_equal(status, VBN_ERR_INVALID); /* it ends alone: all others go on */
+    assert_int_equal(status, expected);
     pair_until(pair_quiet, 1000);
     assert_int_equal(side[0].failures + side[1].failures, 0);
     assert_int_equal(side[1].got[0], 5);
-    assert_int_equal(fabric_violations(), 2); /* the fabric minds, too, and each time */
+    assert_int_equal(fabric_violations(), attempts); /* the fabric minds, too, and each time */
     assert_contains(fabric_violation_text(0), "outside its region");
     fabric_violations_clear();
     deregister_memory();
     pair_close();
+}
+
+static void puts_and_gets_that_the_peer_refuses(void **state)
+{
+    (void)state;
+    the_peer_refuses(FABRIC_ROCE, true, VBN_ERR_INVALID, 2);
+    the_peer_refuses(FABRIC_ROCE, false, VBN_ERR_INVALID, 2);
+}
+
+/* All that is told is that the stream has ended. */
+static void gets_that_the_peer_refuses_on_iwarp(void **state)
+{
+    (void)state;
+    the_peer_refuses(FABRIC_IWARP, false, VBN_ERR_DEVICE, 32);
 }
 
 enum { TIGHT = 20 };
@@ -672,7 +695,8 @@ int main(void)
         T(message_that_cannot_be_read),
         T(message_that_cannot_be_put),
         T(credits_wait_for_room),
-        T(put_that_the_peer_refuses),
+        T(puts_and_gets_that_the_peer_refuses),
+        T(gets_that_the_peer_refuses_on_iwarp),
         T(iwarp_peer_that_only_puts),
         T(closed_by_one),
         cmocka_unit_test(closed_by_both),
