@@ -88,7 +88,7 @@ struct vbn_conn {
     uint32_t session;      /* its number between these peers, from 1 */
     uint64_t since_ns;     /* when it was made, and then when it was established */
     uint64_t silent_ns;    /* how long the peer's device had not answered when it was given up */
-    bool suspected;        /* a put or get has come back failed, perhaps of itself: the first */
+    bool suspected;        /* on iWARP: the first put or get has failed, perhaps of itself */
     char cause[96];        /* why it failed, for the log */
 };
 

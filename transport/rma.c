@@ -5,9 +5,9 @@
 #include "recover.h"
 
 #define RMA_MAX      65536u     /* puts and gets of a context at once */
-#define FAILURES_MAX 4u         /* so often in a row one may be what its queue pair failed of, */
-#define SUSPECT_MAX  32u        /* on iWARP, where it may be anything else as well, and */
-#define AT_ONCE_NS   500000000u /* so soon after it was connected */
+#define FAILURES_MAX 4u         /* so often in a row one may be what its queue pair failed of; */
+#define SUSPECT_MAX  32u        /* so often on iWARP, which does not say what it failed of; */
+#define AT_ONCE_NS   500000000u /* each time so soon after it was connected */
 
 static inline struct vbn_rma *rma_of(struct vbn_tx *tx)
 {
@@ -87,13 +87,13 @@ static bool always_fails(struct vbn_rma *rma, const struct vbn_conn *conn)
 }
 
 /* On iWARP the stream ends, whoever was denied what, or whatever else has befallen it. Perhaps it
- * was the first of those that were under way. */
-static bool is_suspect(struct vbn_conn *conn)
+ * was the first of those that were under way. To be asked once a failure. */
+static bool becomes_suspect(struct vbn_conn *conn)
 {
-    bool first = !conn->suspected;
-
+    if (!conn->ctx->device.iwarp || conn->suspected)
+        return false;
     conn->suspected = true;
-    return conn->ctx->device.iwarp && first;
+    return true;
 }
 
 static void rma_denied(struct vbn_rma *rma, int status)
@@ -122,7 +122,7 @@ static bool denied_for_good(struct vbn_rma *rma)
 static bool has_no_hope(struct vbn_rma *rma, int status)
 {
     return (status == VBN_ERR_INVALID && denied_for_good(rma)) ||
-           ((is_suspect(rma->tx.wr.conn) || status == VBN_ERR_DEVICE) &&
+           ((becomes_suspect(rma->tx.wr.conn) || status == VBN_ERR_DEVICE) &&
             always_fails(rma, rma->tx.wr.conn));
 }
 
