@@ -63,7 +63,7 @@ static void refuse(vbn_context_t *ctx, struct rdma_cm_id *id, uint8_t reason, bo
 {
     struct vbn_wire_refusal refusal = {
         .version = (uint8_t)ctx->opts.wire_version,
-        .version_min = vbn_options_version_min(&ctx->opts),
+        .version_min = vbn_context_version_min(ctx),
         .reason = reason,
         .uid = named ? ctx->uid : 0,
     };
@@ -133,7 +133,7 @@ static uint8_t check_request(const vbn_context_t *ctx, const struct vbn_wire_hel
     if (!read_ok)
         return VBN_REASON_MALFORMED;
     if (!vbn_wire_version_common(h->version, h->version_min, (uint8_t)ctx->opts.wire_version,
-                                 vbn_options_version_min(&ctx->opts)))
+                                 vbn_context_version_min(ctx)))
         return VBN_REASON_VERSION;
     if (h->dst_uid != ctx->uid || h->job_key != ctx->opts.job_key || h->src_uid == ctx->uid)
         return VBN_REASON_STRANGER;
@@ -223,7 +223,7 @@ static void log_refusal(vbn_context_t *ctx, const struct vbn_wire_hello *hello, 
         vbn_log(ctx, ctx->version_told ? VBN_LOG_INFO : VBN_LOG_ERROR,
                 "refused a peer: it speaks wire versions %u to %u, this side %u to %u; run the "
                 "same release of Verbena on all hosts",
-                hello->version_min, hello->version, vbn_options_version_min(&ctx->opts),
+                hello->version_min, hello->version, vbn_context_version_min(ctx),
                 (unsigned)ctx->opts.wire_version);
         ctx->version_told = true;
     } else if (reason != VBN_REASON_CROSSED) {

@@ -135,7 +135,7 @@ static void act_connect(struct vbn_conn *conn)
     if (!prepare(conn))
         return;
     param = conn_param(conn, (uint8_t)conn->ctx->opts.wire_version,
-                       vbn_options_version_min(&conn->ctx->opts), hello);
+                       vbn_context_version_min(conn->ctx), hello);
     limit_attempt(conn);
     if (!vbn_cm_may_speak(conn->ctx, conn->id)) {
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "this side's address is gone");
@@ -148,9 +148,9 @@ static void act_connect(struct vbn_conn *conn)
 static void act_accept(struct vbn_conn *conn)
 {
     const vbn_context_t *ctx = conn->ctx;
-    uint8_t version = vbn_wire_version_common((uint8_t)ctx->opts.wire_version,
-                                              vbn_options_version_min(&ctx->opts),
-                                              conn->hello.version, conn->hello.version_min);
+    uint8_t version =
+        vbn_wire_version_common((uint8_t)ctx->opts.wire_version, vbn_context_version_min(ctx),
+                                conn->hello.version, conn->hello.version_min);
     char hello[sizeof(struct vbn_wire_hello)];
     struct rdma_conn_param param;
 
@@ -176,8 +176,8 @@ static void act_up(struct vbn_conn *conn)
     conn->since_ns = conn->used_ns = vbn_now_ns(conn->ctx);
     vbn_flow_init(&conn->flow, conn->window, conn->hello.credits);
     conn->version = vbn_wire_version_common((uint8_t)conn->ctx->opts.wire_version,
-                                            vbn_options_version_min(&conn->ctx->opts),
-                                            conn->hello.version, conn->hello.version_min);
+                                            vbn_context_version_min(conn->ctx), conn->hello.version,
+                                            conn->hello.version_min);
     vbn_ring_init(conn);
     vbn_bare_init(conn);
     conn->told_next = conn->ep->rx_next;
@@ -219,7 +219,7 @@ static void act_answered(struct vbn_conn *conn)
     vbn_context_t *ctx = conn->ctx;
 
     if (h->src_uid != conn->ep->uid || h->dst_uid != ctx->uid || h->job_key != ctx->opts.job_key ||
-        h->version > ctx->opts.wire_version ||
+        h->version > ctx->opts.wire_version || h->version < vbn_context_version_min(ctx) ||
         h->buf_size != sizeof(struct vbn_wire_hdr) + ctx->max_am_len)
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "the answer is not from the peer that was asked");
     else if (!vbn_endpoint_may_expect(conn->ep, h->rx_next))

@@ -74,6 +74,7 @@ struct vbn_conn {
     uint32_t told_next; /* acknowledgement that the peer was last told */
     bool ack_listed;    /* in ctx->acks */
     bool ack_aged;      /* was listed at the last look */
+    bool ack_asked;     /* the peer waits for one, and could not be told at once */
     uint64_t used_ns;   /* when half of the window was last used up */
     bool dry;           /* messages have waited for credits, which the peer has not heard */
     uint8_t dry_said;   /* how often it has */
@@ -88,7 +89,6 @@ struct vbn_conn {
     uint32_t session;      /* its number between these peers, from 1 */
     uint64_t since_ns;     /* when it was made, and then when it was established */
     uint64_t silent_ns;    /* how long the peer's device had not answered when it was given up */
-    bool suspected;        /* on iWARP: the first put or get has failed, perhaps of itself */
     char cause[96];        /* why it failed, for the log */
 };
 

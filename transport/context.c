@@ -65,6 +65,11 @@ static int open_all(vbn_context_t *ctx, struct vbn_error *err)
         return vbn_error_set(err, VBN_ERR_DEVICE,
                              "device %s: its event descriptor is unusable (%s)", ctx->device.name,
                              strerror(errno));
+    if (ctx->opts.wire_version < vbn_context_version_min(ctx))
+        return vbn_error_set(
+            err, VBN_ERR_INVALID,
+            "device %s is iWARP, which needs wire_version %u, not %u; leave it out",
+            ctx->device.name, vbn_context_version_min(ctx), (unsigned)ctx->opts.wire_version);
     settle_limits(ctx);
     rc = vbn_wait_init(ctx, err);
     if (!rc)
@@ -183,7 +188,7 @@ int vbn_address(const vbn_context_t *ctx, void *buf, size_t *len)
 {
     struct vbn_wire_address a = {
         .version = (uint8_t)ctx->opts.wire_version,
-        .version_min = vbn_options_version_min(&ctx->opts),
+        .version_min = vbn_context_version_min(ctx),
         .count = (uint8_t)ctx->device.addr_count,
         .uid = ctx->uid,
         .job_key = ctx->opts.job_key,

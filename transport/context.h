@@ -105,6 +105,15 @@ static inline uint64_t vbn_now_ns(const vbn_context_t *ctx)
     return ctx->opts.clock_ns(ctx->opts.callback_arg);
 }
 
+/* The lowest version of the wire that is offered: ours, unless a test pretends to be a release that
+ * has dropped it. On iWARP only marks tell when a put has arrived. */
+static inline uint8_t vbn_context_version_min(const vbn_context_t *ctx)
+{
+    if (ctx->opts.wire_version > VBN_WIRE_VERSION)
+        return (uint8_t)ctx->opts.wire_version;
+    return ctx->device.iwarp ? VBN_WIRE_MARKS : VBN_WIRE_VERSION_MIN;
+}
+
 /* A number from 0 to BELOW - 1. */
 static inline uint64_t vbn_random_below(const vbn_context_t *ctx, uint64_t below)
 {

@@ -35,7 +35,7 @@ void vbn_endpoint_init(vbn_endpoint_t *ep, vbn_context_t *ctx, uint64_t uid)
     snprintf(ep->name, sizeof(ep->name), "%016llx", (unsigned long long)uid);
     STAILQ_INIT(&ep->queue);
     STAILQ_INIT(&ep->unacked);
-    STAILQ_INIT(&ep->recovery.retired);
+    STAILQ_INIT(&ep->retired);
     vbn_tag_peer_init(&ep->tag);
 }
 
@@ -349,6 +349,7 @@ void vbn_endpoint_conn_lost(vbn_endpoint_t *ep, struct vbn_conn *conn)
         vbn_endpoint_attempt_failed(ep, conn);
         return;
     }
+    vbn_rma_conn_lost(ep, conn);
     recovers = vbn_recover_begin(ep, conn);
     if (vbn_endpoint_leaves(ep)) {
         if (!recovers)
@@ -436,13 +437,12 @@ int vbn_endpoint_suits(const vbn_context_t *ctx, const struct vbn_wire_hello *he
                        struct vbn_error *err)
 {
     if (!vbn_wire_version_common(hello->version, hello->version_min,
-                                 (uint8_t)ctx->opts.wire_version,
-                                 vbn_options_version_min(&ctx->opts)))
+                                 (uint8_t)ctx->opts.wire_version, vbn_context_version_min(ctx)))
         return vbn_error_set(err, VBN_ERR_VERSION,
                              "the peer speaks wire versions %u to %u, this side %u to %u; run the "
                              "same release of Verbena on all hosts",
-                             hello->version_min, hello->version,
-                             vbn_options_version_min(&ctx->opts), (unsigned)ctx->opts.wire_version);
+                             hello->version_min, hello->version, vbn_context_version_min(ctx),
+                             (unsigned)ctx->opts.wire_version);
     if (hello->job_key != ctx->opts.job_key)
         return vbn_error_set(err, VBN_ERR_REFUSED, "the peer belongs to another job");
     if (hello->buf_size != sizeof(struct vbn_wire_hdr) + ctx->max_am_len)

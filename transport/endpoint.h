@@ -7,6 +7,7 @@
 #define VBN_ENDPOINT_H
 
 #include "conn.h"
+#include "rma.h"
 #include "tag.h"
 
 #include <stdatomic.h>
@@ -24,14 +25,13 @@ enum vbn_ep_state {
 
 /* What a lost connection leaves behind until the next one (recover.h). */
 struct vbn_recovery {
-    uint64_t since_ns;          /* when the connection was lost; 0: none is missing */
-    uint64_t by_ns;             /* when it must be there again; 0: never lost one */
-    uint32_t mark;              /* how far all was when it was lost */
-    uint32_t passed_over;       /* addresses in a row that could not be resolved */
-    uint32_t nobody;            /* answers in a row that nobody listens there */
-    uint64_t nobody_since_ns;   /* the first of them */
-    union vbn_sockaddr place;   /* where the peer was last; no family: nowhere that is known */
-    struct vbn_tx_list retired; /* puts and gets that failed with it, in their order */
+    uint64_t since_ns;        /* when the connection was lost; 0: none is missing */
+    uint64_t by_ns;           /* when it must be there again; 0: never lost one */
+    uint32_t mark;            /* how far all was when it was lost */
+    uint32_t passed_over;     /* addresses in a row that could not be resolved */
+    uint32_t nobody;          /* answers in a row that nobody listens there */
+    uint64_t nobody_since_ns; /* the first of them */
+    union vbn_sockaddr place; /* where the peer was last; no family: nowhere that is known */
     char cause[96];
 };
 
@@ -47,13 +47,14 @@ struct vbn_endpoint {
     struct vbn_conn *attempt;   /* on its way to be, or NULL */
     struct vbn_tx_list queue;   /* not yet posted */
     struct vbn_tx_list unacked; /* messages posted, not acknowledged */
+    struct vbn_tx_list retired; /* puts and gets on no send queue any more and not over, in their
+                                   order: failed with it, or put on iWARP, perhaps not there yet */
     uint32_t tx_next, tx_acked; /* sequence numbers: to be given next; acknowledged before */
     uint32_t rx_next;           /* expected next */
     uint32_t msgs_out;          /* messages got by the caller and not yet back in the pool */
     uint32_t lazy;              /* of them, those posted that wait for a later completion */
     uint32_t rmas_out;          /* puts and gets accepted and not ended */
     uint32_t rmas_done;         /* puts and gets that ended well */
-    uint32_t put_seq;           /* the first message behind the last put that ended well */
     uint32_t conn_count;        /* connections that point here, dead ones too */
     uint32_t session;           /* number of the last connection, the same on both sides */
     struct vbn_recovery recovery;
@@ -64,7 +65,6 @@ struct vbn_endpoint {
     bool addr_known;    /* addrs are from the peer's blob: we can connect */
     bool said_bye;      /* by `conn`, and its request has not failed */
     bool answered;      /* a request of the peer, which may have a session now that we never had */
-    bool has_put;       /* put_seq is valid */
     bool ring_denied;   /* the peer's device: nothing is written into its rings any more */
     bool released;      /* the caller has closed it: freed when over */
     uint32_t addr_next; /* the address to be tried next */
@@ -125,6 +125,8 @@ static inline bool vbn_endpoint_acked(vbn_endpoint_t *ep, uint32_t next)
         return false;
     ep->tx_acked = next;
     vbn_tx_forget_acked(ep);
+    if (vbn_unlikely(!STAILQ_EMPTY(&ep->retired)))
+        vbn_rma_acked(ep);
     return true;
 }
 

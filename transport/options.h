@@ -3,7 +3,6 @@
 #define VBN_OPTIONS_H
 
 #include "verbena.h"
-#include "wire.h"
 
 /*
  * Copies the caller's options, of whatever size its header had, over the defaults into *OPTS, fills
@@ -11,12 +10,5 @@
  */
 int vbn_options_take(const struct vbn_options *from, struct vbn_options *opts,
                      struct vbn_error *err);
-
-/* The lowest version offered: ours, unless a test pretends to be a release that has dropped it. */
-static inline uint8_t vbn_options_version_min(const struct vbn_options *opts)
-{
-    return opts->wire_version > VBN_WIRE_VERSION ? (uint8_t)opts->wire_version
-                                                 : VBN_WIRE_VERSION_MIN;
-}
 
 #endif

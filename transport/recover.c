@@ -177,14 +177,6 @@ void vbn_recover_attempt_failed(vbn_endpoint_t *ep, struct vbn_conn *conn)
         wait_ms(ep, conn->reason == VBN_REASON_CROSSED ? vbn_max(pause, CROSSED_MS) : pause);
 }
 
-/* On iWARP a write has completed when the stream has taken it (RFC 5040, 5.4): whether it has
- * arrived only a message behind it tells. */
-static bool put_in_doubt(const vbn_endpoint_t *ep)
-{
-    return ep->ctx->device.iwarp && ep->recovery.since_ns && ep->has_put &&
-           !vbn_seq_before(ep->put_seq, ep->tx_acked);
-}
-
 void vbn_recover_resume(vbn_endpoint_t *ep, struct vbn_conn *conn)
 {
     struct vbn_recovery *r = &ep->recovery;
@@ -193,10 +185,6 @@ void vbn_recover_resume(vbn_endpoint_t *ep, struct vbn_conn *conn)
 
     assert(vbn_endpoint_may_expect(ep, conn->hello.rx_next));
     vbn_endpoint_acked(ep, conn->hello.rx_next);
-    if (put_in_doubt(ep)) {
-        fail(ep, "a put may not have arrived, and its caller has been told that it is done");
-        return;
-    }
     vbn_tx_requeue(ep);
     remember_place(r, conn);
     if (!r->since_ns)

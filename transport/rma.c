@@ -40,8 +40,6 @@ static void rma_end(struct vbn_rma *rma, int status)
 
     ep->rmas_done += status == VBN_OK;
     if (status == VBN_OK && rma->tx.kind == VBN_TX_PUT) {
-        ep->put_seq = rma->seq;
-        ep->has_put = true;
         ctx->counters.puts++;
         ctx->counters.put_bytes += rma->len;
     } else if (status == VBN_OK) {
@@ -57,11 +55,11 @@ static void rma_end(struct vbn_rma *rma, int status)
         vbn_endpoint_advance_close(ep);
 }
 
-/* RMA waits for the next connection, or for the end of EP: in the order of posting, which not every
- * device keeps when it completes. */
+/* RMA waits for the next connection, the end of EP, or word that it has arrived: in the order of
+ * posting, which not every device keeps when it completes. */
 static void keep(vbn_endpoint_t *ep, struct vbn_rma *rma)
 {
-    struct vbn_tx_list *list = &ep->recovery.retired;
+    struct vbn_tx_list *list = &ep->retired;
     struct vbn_tx *at, *before = NULL;
 
     STAILQ_FOREACH(at, list, entry)
@@ -78,25 +76,15 @@ static void keep(vbn_endpoint_t *ep, struct vbn_rma *rma)
 
 /* Perhaps the link has failed, perhaps RMA is what the device does not like: then it fails again as
  * soon as there is another connection. */
-static bool always_fails(struct vbn_rma *rma, const struct vbn_conn *conn)
+static bool always_fails(struct vbn_rma *rma, const struct vbn_conn *conn, uint8_t most)
 {
     bool at_once = vbn_now_ns(conn->ctx) - conn->since_ns < AT_ONCE_NS;
 
     rma->failures = at_once ? (uint8_t)(rma->failures + 1) : 1;
-    return rma->failures == (conn->ctx->device.iwarp ? SUSPECT_MAX : FAILURES_MAX);
+    return rma->failures == most;
 }
 
-/* On iWARP the stream ends, whoever was denied what, or whatever else has befallen it. Perhaps it
- * was the first of those that were under way. To be asked once a failure. */
-static bool becomes_suspect(struct vbn_conn *conn)
-{
-    if (!conn->ctx->device.iwarp || conn->suspected)
-        return false;
-    conn->suspected = true;
-    return true;
-}
-
-static void rma_denied(struct vbn_rma *rma, int status)
+VBN_COLD static void log_denied(const struct vbn_rma *rma, int status)
 {
     const vbn_endpoint_t *ep = rma->tx.ep;
 
@@ -105,7 +93,6 @@ static void rma_denied(struct vbn_rma *rma, int status)
             ep->ctx->device.name, rma->tx.kind == VBN_TX_PUT ? "put" : "get", rma->len,
             (unsigned long long)rma->remote, rma->rkey,
             status == VBN_ERR_DEVICE ? ", or always fails" : "; was the memory deregistered?");
-    rma_end(rma, status);
 }
 
 /* A process that dies denies, too, until its queue pairs have ended: who has denied it twice lives.
@@ -118,39 +105,88 @@ static bool denied_for_good(struct vbn_rma *rma)
     return for_good;
 }
 
-/* Counts it: to be asked once a failure. */
+/* Counts it: to be asked once a failure. On iWARP no status tells: vbn_rma_conn_lost(). */
 static bool has_no_hope(struct vbn_rma *rma, int status)
 {
+    const struct vbn_conn *conn = rma->tx.wr.conn;
+
     return (status == VBN_ERR_INVALID && denied_for_good(rma)) ||
-           ((becomes_suspect(rma->tx.wr.conn) || status == VBN_ERR_DEVICE) &&
-            always_fails(rma, rma->tx.wr.conn));
+           (status == VBN_ERR_DEVICE && !conn->ctx->device.iwarp &&
+            always_fails(rma, conn, FAILURES_MAX));
 }
 
-VBN_COLD static void rma_failed(struct vbn_rma *rma, int status)
+bool vbn_rma_has_arrived(const struct vbn_tx *tx)
+{
+    return tx->kind == VBN_TX_PUT && vbn_seq_before(vbn_rma_seq(tx), tx->ep->tx_acked);
+}
+
+/* RMA's request has failed, or its completion does not say that it has arrived. */
+VBN_COLD static void not_ended(struct vbn_rma *rma, int status)
 {
     vbn_endpoint_t *ep = rma->tx.ep;
 
-    if (ep->state >= VBN_EP_CLOSED)
+    if (vbn_rma_has_arrived(&rma->tx)) {
+        rma_end(rma, VBN_OK);
+    } else if (ep->state >= VBN_EP_CLOSED) {
         rma_end(rma, ep->status);
-    else if (has_no_hope(rma, status))
-        rma_denied(rma, status == VBN_ERR_INVALID ? status : VBN_ERR_DEVICE);
-    else
+    } else if (has_no_hope(rma, status)) {
+        log_denied(rma, status);
+        rma_end(rma, status);
+    } else {
         keep(ep, rma);
+    }
 }
 
 static void rma_retired(struct vbn_wr *wr, int status)
 {
     struct vbn_rma *rma = vbn_container_of(wr, struct vbn_rma, tx.wr);
+    bool marked = wr->conn->ctx->device.iwarp && rma->tx.kind == VBN_TX_PUT;
 
-    if (vbn_likely(status == VBN_OK))
+    if (vbn_likely(status == VBN_OK && !marked))
         rma_end(rma, VBN_OK);
     else
-        rma_failed(rma, status);
+        not_ended(rma, status);
+}
+
+void vbn_rma_acked(vbn_endpoint_t *ep)
+{
+    struct vbn_tx *tx;
+
+    while ((tx = STAILQ_FIRST(&ep->retired)) && vbn_rma_has_arrived(tx)) {
+        STAILQ_REMOVE_HEAD(&ep->retired, entry);
+        vbn_rma_abort(tx, VBN_OK);
+    }
+}
+
+/* The stream ends, whoever was denied what, or whatever else has befallen it: perhaps it was the
+ * first of those that have not arrived. */
+void vbn_rma_conn_lost(vbn_endpoint_t *ep, struct vbn_conn *conn)
+{
+    struct vbn_tx *tx = STAILQ_FIRST(&ep->retired);
+
+    if (!tx || !ep->ctx->device.iwarp || !always_fails(rma_of(tx), conn, SUSPECT_MAX))
+        return;
+    STAILQ_REMOVE_HEAD(&ep->retired, entry);
+    log_denied(rma_of(tx), VBN_ERR_DEVICE);
+    vbn_rma_abort(tx, VBN_ERR_DEVICE);
 }
 
 uint32_t vbn_rma_seq(const struct vbn_tx *tx)
 {
     return vbn_container_of(tx, struct vbn_rma, tx)->seq;
+}
+
+/* One for a KIND of EP's, and the mark for behind it where one is needed. NULL: none now. */
+static struct vbn_rma *get(vbn_endpoint_t *ep, int kind, struct vbn_msg **mark)
+{
+    vbn_context_t *ctx = ep->ctx;
+    struct vbn_pool_obj *obj = vbn_pool_get(&ctx->rmas);
+
+    if (obj && ctx->device.iwarp && kind == VBN_TX_PUT && vbn_tx_get(ep, 0, mark)) {
+        vbn_pool_put(&ctx->rmas, obj);
+        return NULL;
+    }
+    return (struct vbn_rma *)obj;
 }
 
 /* LAST is the last state of the endpoint in which it may start. */
@@ -159,6 +195,7 @@ static int rma_start(vbn_endpoint_t *ep, enum vbn_ep_state last, int kind, uintp
                      vbn_done_fn done, void *arg)
 {
     vbn_context_t *ctx = ep->ctx;
+    struct vbn_msg *mark = NULL;
     struct vbn_rma *rma;
 
     if (ep->state > last)
@@ -168,7 +205,7 @@ static int rma_start(vbn_endpoint_t *ep, enum vbn_ep_state last, int kind, uintp
         return VBN_ERR_INVALID;
     if (ep->rmas_out >= 4 * ctx->opts.sq_depth)
         return VBN_ERR_AGAIN;
-    rma = (struct vbn_rma *)vbn_pool_get(&ctx->rmas);
+    rma = get(ep, kind, &mark);
     if (!rma)
         return VBN_ERR_AGAIN;
     rma->tx.ep = ep;
@@ -184,6 +221,8 @@ static int rma_start(vbn_endpoint_t *ep, enum vbn_ep_state last, int kind, uintp
     rma->arg = arg;
     ep->rmas_out++;
     vbn_tx_submit(ep, &rma->tx);
+    if (vbn_unlikely(mark != NULL))
+        vbn_tx_mark(mark);
     return VBN_OK;
 }
 

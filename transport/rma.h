@@ -2,6 +2,9 @@
 /*
  * Puts and gets. A request belongs to its endpoint from the call until the caller's function has
  * been called, which happens once, from vbn_progress() or vbn_close() only.
+ *
+ * On iWARP a write has completed when the stream has taken it, not when it is there (RFC 5040,
+ * 5.4): a put has a mark behind it (VBN_WIRE_MARK), and ends when the peer has acknowledged that.
  */
 #ifndef VBN_RMA_H
 #define VBN_RMA_H
@@ -30,6 +33,16 @@ int vbn_rma_start(vbn_endpoint_t *ep, int kind, void *local, const vbn_mem_t *me
 
 /* Posts the put or get TX on CONN. False: the connection failed, TX is not taken. */
 bool vbn_rma_post(struct vbn_conn *conn, struct vbn_tx *tx);
+
+/* TX has left the send queue, and is a put that has arrived, whatever has become of its request:
+ * the peer has acknowledged a message behind it. */
+bool vbn_rma_has_arrived(const struct vbn_tx *tx);
+
+/* More has been acknowledged: those at the head of ep->retired that have arrived end. */
+void vbn_rma_acked(vbn_endpoint_t *ep);
+
+/* EP has lost CONN, nothing is on its send queue: perhaps of a put or get of EP's. */
+void vbn_rma_conn_lost(vbn_endpoint_t *ep, struct vbn_conn *conn);
 
 /* Ends TX, which is on no send queue, with STATUS: its caller hears at the next progress. */
 void vbn_rma_abort(struct vbn_tx *tx, int status);

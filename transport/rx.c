@@ -189,6 +189,18 @@ static bool take_dry(struct vbn_conn *conn)
     return true;
 }
 
+/* What the peer has put before it is here. False: by its version it cannot say so. */
+static bool take_mark(struct vbn_conn *conn)
+{
+    if (conn->version < VBN_WIRE_MARKS)
+        return false;
+    conn->ep->rx_next++;
+    conn->ctx->counters.rx_msgs++;
+    conn->ack_asked = true;
+    vbn_tx_control(conn, VBN_WIRE_ACK); /* else as soon as the last one is out */
+    return true;
+}
+
 /* What is no message of the sender's. False: nothing more comes by this connection. */
 VBN_COLD static bool take_control(struct vbn_conn *conn, const struct vbn_rxbuf *buf, uint8_t type)
 {
@@ -202,6 +214,10 @@ VBN_COLD static bool take_control(struct vbn_conn *conn, const struct vbn_rxbuf 
     }
     if (type == VBN_WIRE_DRY && !take_dry(conn)) {
         bad_message(conn->ep, "word of waiting that its version of the wire has not");
+        return false;
+    }
+    if (type == VBN_WIRE_MARK && !take_mark(conn)) {
+        bad_message(conn->ep, "mark that its version of the wire has not");
         return false;
     }
     return true;

@@ -292,6 +292,14 @@ void vbn_tx_send(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len)
     msg_send(msg, wire_type, id, len);
 }
 
+void vbn_tx_mark(struct vbn_msg *msg)
+{
+    if (msg->tx.ep->state >= VBN_EP_CLOSED)
+        msg_unref(msg);
+    else
+        msg_send(msg, VBN_WIRE_MARK, 0, 0);
+}
+
 int vbn_msg_get(vbn_endpoint_t *ep, size_t len, vbn_msg_t **msg)
 {
     int rc;
@@ -437,6 +445,13 @@ int vbn_tx_send_whole(vbn_endpoint_t *ep, const struct vbn_wire_tag *head, const
 /* --- control messages, acknowledgements, the end
  * ------------------------------------------------------- */
 
+/* Something is to be told that does not wait for the next look. */
+static bool is_due(const struct vbn_conn *conn)
+{
+    return conn->ring.say || vbn_flow_ack_due(&conn->flow) ||
+           (conn->ack_asked && conn->told_next != conn->ep->rx_next);
+}
+
 static void ctl_retired(struct vbn_wr *wr, int status)
 {
     struct vbn_ctl *ctl = vbn_container_of(wr, struct vbn_ctl, wr);
@@ -445,8 +460,7 @@ static void ctl_retired(struct vbn_wr *wr, int status)
     ctl->busy = false;
     if (vbn_unlikely(status != VBN_OK) && conn->ep->conn == conn)
         conn->ep->said_bye = false; /* if it was the farewell, it has to be said again */
-    if (status == VBN_OK && conn->state == VBN_CONN_ESTABLISHED &&
-        (conn->ring.say || vbn_flow_ack_due(&conn->flow)))
+    if (status == VBN_OK && conn->state == VBN_CONN_ESTABLISHED && is_due(conn))
         vbn_tx_control(conn, VBN_WIRE_ACK);
 }
 
@@ -487,6 +501,7 @@ bool vbn_tx_control(struct vbn_conn *conn, uint8_t wire_type)
     if (wire_type == VBN_WIRE_ACK)
         say_more(conn, &hdr);
     conn->told_next = hdr.ack;
+    conn->ack_asked = false;
     vbn_wire_hdr_write(ctl->obj.buf, &hdr);
     bytes = (uint32_t)sizeof(hdr) + hdr.len;
     inlined = bytes <= conn->ctx->device.max_inline;
@@ -522,7 +537,7 @@ static void replay(vbn_endpoint_t *ep, struct vbn_tx *tx, struct vbn_tx_list *li
 
 void vbn_tx_requeue(vbn_endpoint_t *ep)
 {
-    struct vbn_tx_list *rmas = &ep->recovery.retired, again = STAILQ_HEAD_INITIALIZER(again);
+    struct vbn_tx_list *rmas = &ep->retired, again = STAILQ_HEAD_INITIALIZER(again);
     struct vbn_tx *rma, *msg;
 
     while ((rma = STAILQ_FIRST(rmas)) || !STAILQ_EMPTY(&ep->unacked)) {
@@ -533,8 +548,8 @@ void vbn_tx_requeue(vbn_endpoint_t *ep)
             continue;
         }
         STAILQ_REMOVE_HEAD(rmas, entry);
-        if (rma->kind == VBN_TX_PUT && vbn_seq_before(vbn_rma_seq(rma), ep->tx_acked))
-            vbn_rma_abort(rma, VBN_OK); /* a message behind it has arrived */
+        if (vbn_rma_has_arrived(rma))
+            vbn_rma_abort(rma, VBN_OK);
         else
             replay(ep, rma, &again);
     }
@@ -547,7 +562,10 @@ void vbn_tx_abort(vbn_endpoint_t *ep, int status)
 {
     struct vbn_tx *tx;
 
-    STAILQ_CONCAT(&ep->unacked, &ep->recovery.retired);
+    while ((tx = STAILQ_FIRST(&ep->retired))) {
+        STAILQ_REMOVE_HEAD(&ep->retired, entry);
+        vbn_rma_abort(tx, vbn_rma_has_arrived(tx) ? VBN_OK : status);
+    }
     STAILQ_CONCAT(&ep->unacked, &ep->queue);
     while ((tx = STAILQ_FIRST(&ep->unacked))) {
         STAILQ_REMOVE_HEAD(&ep->unacked, entry);

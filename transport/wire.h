@@ -13,11 +13,12 @@
 #include <stdint.h>
 #include <string.h>
 
-#define VBN_WIRE_VERSION     4           /* highest version that this code speaks */
-#define VBN_WIRE_VERSION_MIN 1           /* lowest */
-#define VBN_WIRE_RINGS       2           /* from this version on there are rings, */
-#define VBN_WIRE_BARES       3           /* bare messages from this one, */
-#define VBN_WIRE_DRIES       4           /* and words of messages that wait from this one */
+#define VBN_WIRE_VERSION     5 /* highest version that this code speaks */
+#define VBN_WIRE_VERSION_MIN 1 /* lowest */
+#define VBN_WIRE_RINGS       2 /* from this version on there are rings, */
+#define VBN_WIRE_BARES       3 /* bare messages from this one, */
+#define VBN_WIRE_DRIES       4 /* words of messages that wait from this one, */
+#define VBN_WIRE_MARKS       5 /* and marks from this one; on iWARP nothing older will do */
 #define VBN_WIRE_MAGIC       0x314e4256u /* "VBN1" in memory */
 
 /* --- messages ------------------------------------------------------------------------------- */
@@ -29,7 +30,9 @@ enum vbn_wire_type {
     VBN_WIRE_TAG = 4, /* a tagged message, or a part of its protocol: numbered as active ones are */
     VBN_WIRE_RING = 5, /* struct vbn_wire_ring, from version 2 on */
     VBN_WIRE_DRY = 6, /* as ACK: the sender's messages had to wait for credits; from version 4 on */
-    VBN_WIRE_TYPE_LAST = VBN_WIRE_DRY,
+    VBN_WIRE_MARK = 7, /* only the header, numbered, to be acknowledged at once: what was put before
+                          it has arrived then; from version 5 on */
+    VBN_WIRE_TYPE_LAST = VBN_WIRE_MARK,
 };
 
 /*

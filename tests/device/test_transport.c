@@ -449,9 +449,8 @@ static void test_bad_arguments(void **state)
 }
 
 /* A key that is not the peer's fails both queue pairs, under traffic, and once more where the put
- * is tried again: it ends with an error, and alone. On iWARP it ends before the peer has looked at
- * the key (RFC 5040, 5.2): whether it has arrived nobody can tell, so the endpoint ends. The other
- * contexts live on in any case. */
+ * is tried again: it ends with an error, and alone. On iWARP nobody tells why, and it is tried 32
+ * times. The other contexts live on in any case. */
 static void test_bad_keys(void **state)
 {
     struct vbn_attr attr = {.size = sizeof(attr)};
@@ -463,22 +462,24 @@ static void test_bad_keys(void **state)
     open_nodes(3, NULL);
     vbn_query(nodes[0].ctx, &attr);
     assert_int_equal(vbn_mem_register(nodes[0].ctx, buf, sizeof(buf), VBN_ACCESS_LOCAL, &mem), 0);
-    for (unsigned round = 1; round <= 5 && !nodes[0].failures; round++) {
+    for (unsigned round = 1; round <= 5; round++) {
         int status = 1;
 
         exchange(3, 20 * round - 10);
         assert_int_equal(vbn_put(nodes[0].to[1], buf, mem, 4096, 0xdeadbeef, 64, on_done, &status),
                          0);
-        exchange(attr.iwarp ? 1 : 3, 20 * round);
-        while ((status == 1 || (attr.iwarp && !nodes[0].failures)) && in_time())
+        exchange(3, 20 * round);
+        while (status == 1 && in_time())
             progress_all();
-        assert_int_equal(status, attr.iwarp ? VBN_OK : VBN_ERR_INVALID);
+        assert_int_equal(status, attr.iwarp ? VBN_ERR_DEVICE : VBN_ERR_INVALID);
     }
-    if (!attr.iwarp)
-        exchange(3, 110); /* by the last recovery */
+    exchange(3, 110); /* by the last recovery */
     vbn_counters(nodes[0].ctx, &counters);
-    assert_int_equal(nodes[0].failures, attr.iwarp);
-    assert_int_equal(counters.recoveries, attr.iwarp ? 0 : 10);
+    assert_int_equal(nodes[0].failures, 0);
+    if (attr.iwarp) /* whose stream may have ended of something else, too */
+        assert_in_range(counters.recoveries, 160, 200);
+    else
+        assert_int_equal(counters.recoveries, 10);
     for (unsigned i = 0; i < 50; i++)
         while (!send_one(&nodes[0], 2, 100) && in_time())
             progress_all();

@@ -68,8 +68,7 @@ bool world_is_sound(const struct world *world)
 
 bool world_loses_nobody(const struct world *world)
 {
-    return world->recovers && !world->plan.kills && !world->plan.hostile && !world->calls_fail &&
-           world->plan.transport != FABRIC_IWARP; /* whose puts may be in doubt */
+    return world->recovers && !world->plan.kills && !world->plan.hostile && !world->calls_fail;
 }
 
 struct world_rank *world_rank_of(void *callback_arg)

@@ -380,6 +380,36 @@ static void transport_type(void **state)
     lone_close(ctx);
 }
 
+/* Pretended to be a release that has dropped all before, too. */
+static void wire_versions_offered(void **state)
+{
+    static const struct {
+        enum ibv_transport_type transport;
+        unsigned highest, lowest;
+    } cases[] = {{IBV_TRANSPORT_IB, VBN_WIRE_VERSION, VBN_WIRE_VERSION_MIN},
+                 {IBV_TRANSPORT_IB, 2, VBN_WIRE_VERSION_MIN},
+                 {IBV_TRANSPORT_IB, 9, 9},
+                 {IBV_TRANSPORT_IWARP, VBN_WIRE_VERSION, VBN_WIRE_MARKS},
+                 {IBV_TRANSPORT_IWARP, 9, 9}};
+    struct fake_device *d = device("fake0", "eth0", "10.0.0.1");
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        unsigned char blob[VBN_ADDRESS_MAX];
+        size_t len = sizeof(blob);
+
+        d->device.transport_type = cases[i].transport;
+        opts.wire_version = cases[i].highest;
+        opens("fake0", 1);
+        assert_int_equal(vbn_address(ctx, blob, &len), VBN_OK);
+        assert_int_equal(blob[4], cases[i].highest);
+        assert_int_equal(blob[5], cases[i].lowest);
+        lone_close(ctx);
+    }
+    opts.wire_version = VBN_WIRE_MARKS - 1;
+    refuses(VBN_ERR_INVALID, "device fake0 is iWARP", "leave it out");
+}
+
 /* --- addresses -------------------------------------------------------------------------------- */
 
 static bool has(const char *ip)
@@ -465,6 +495,7 @@ int main(void)
                                         lone_teardown),
         cmocka_unit_test_setup_teardown(a_lost_address_is_told_once, setup, lone_teardown),
         cmocka_unit_test_setup_teardown(transport_type, setup, lone_teardown),
+        cmocka_unit_test_setup_teardown(wire_versions_offered, setup, lone_teardown),
     };
 
     return cmocka_run_group_tests_name("device", tests, NULL, NULL);

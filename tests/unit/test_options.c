@@ -4,6 +4,7 @@
 
 #include "error.h"
 #include "options.h"
+#include "wire.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -356,14 +357,6 @@ static void fields_out_of_range_are_refused(void **state)
     }
 }
 
-static void version_range_follows_the_test_option(void **state)
-{
-    (void)state;
-    assert_int_equal(vbn_options_version_min(&opts), VBN_WIRE_VERSION_MIN);
-    opts.wire_version = 9;
-    assert_int_equal(vbn_options_version_min(&opts), 9);
-}
-
 /* --- status codes ----------------------------------------------------------------------------- */
 
 static void every_status_has_its_name(void **state)
@@ -398,7 +391,6 @@ int main(void)
         cmocka_unit_test_setup(larger_struct_is_taken, setup),
         cmocka_unit_test_setup(wrong_sizes_are_refused, setup),
         cmocka_unit_test_setup(fields_out_of_range_are_refused, setup),
-        cmocka_unit_test_setup(version_range_follows_the_test_option, setup),
         cmocka_unit_test_setup(every_status_has_its_name, setup),
     };
 

@@ -383,9 +383,10 @@ static void puts_and_gets_that_the_peer_refuses(void **state)
 }
 
 /* All that is told is that the stream has ended. */
-static void gets_that_the_peer_refuses_on_iwarp(void **state)
+static void puts_and_gets_that_the_peer_refuses_on_iwarp(void **state)
 {
     (void)state;
+    the_peer_refuses(FABRIC_IWARP, true, VBN_ERR_DEVICE, 32);
     the_peer_refuses(FABRIC_IWARP, false, VBN_ERR_DEVICE, 32);
 }
 
@@ -696,7 +697,7 @@ int main(void)
         T(message_that_cannot_be_put),
         T(credits_wait_for_room),
         T(puts_and_gets_that_the_peer_refuses),
-        T(gets_that_the_peer_refuses_on_iwarp),
+        T(puts_and_gets_that_the_peer_refuses_on_iwarp),
         T(iwarp_peer_that_only_puts),
         T(closed_by_one),
         cmocka_unit_test(closed_by_both),

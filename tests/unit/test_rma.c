@@ -148,6 +148,150 @@ static void the_function_may_start_another(void **state)
     all_ended(2, VBN_OK);
 }
 
+/* --- on iWARP, where a write has completed before it has arrived ------------------------------ */
+
+static void put_on_iwarp(unsigned count)
+{
+    ctx->device.iwarp = true;
+    for (unsigned i = 0; i < count; i++)
+        assert_int_equal(put(&op[i]), VBN_OK);
+}
+
+static void nothing_ended(void)
+{
+    lone_progress(ctx);
+    assert_int_equal(op[0].calls, 0);
+}
+
+static void a_mark_follows_and_its_answer_ends_the_put(void **state)
+{
+    struct vbn_wire_hdr mark;
+
+    (void)state;
+    put_on_iwarp(1);
+    assert_int_equal(lone_sent(conn), 2);
+    assert_int_equal(lone_send_at(conn, 0, NULL)->wr.opcode, IBV_WR_RDMA_WRITE);
+    assert_int_equal(lone_send_at(conn, 1, &mark)->wr.opcode, IBV_WR_SEND);
+    assert_int_equal(mark.type, VBN_WIRE_MARK);
+    assert_int_equal(mark.seq, 0);
+    assert_int_equal(mark.len, 0);
+    lone_complete(conn);
+    nothing_ended();
+    lone_ack(conn);
+    lone_progress(ctx);
+    all_ended(1, VBN_OK);
+    assert_int_equal(ep->msgs_out, 0);
+    assert_int_equal(vbn_get(ep, memory, mem, 1, 2, 3, done, &op[1]), VBN_OK);
+    assert_int_equal(lone_sent(conn), 3); /* a get's bytes are here with it */
+    lone_complete(conn);
+    all_ended(2, VBN_OK);
+}
+
+static void answered_before_it_completes(void **state)
+{
+    (void)state;
+    put_on_iwarp(3);
+    lone_ack(conn);
+    nothing_ended();
+    fake_send_completes(conn->q.qp, 2, IBV_WC_SUCCESS);
+    fake_send_completes(conn->q.qp, 0, IBV_WC_SUCCESS);
+    fake_send_completes(conn->q.qp, 4, IBV_WC_SUCCESS);
+    lone_progress(ctx);
+    all_ended(3, VBN_OK);
+}
+
+static void those_that_are_answered_end(void **state)
+{
+    struct vbn_wire_hdr ack;
+
+    (void)state;
+    put_on_iwarp(3);
+    lone_complete(conn);
+    ack = lone_hdr(conn, VBN_WIRE_ACK);
+    ack.ack = 2;
+    lone_message(conn, &ack, NULL);
+    lone_progress(ctx);
+    assert_int_equal(op[0].calls + op[1].calls, 2);
+    assert_int_equal(op[2].calls, 0);
+    lone_ack(conn);
+    lone_progress(ctx);
+    all_ended(3, VBN_OK);
+}
+
+static void lost_before_it_is_answered(void **state)
+{
+    (void)state;
+    put_on_iwarp(4);
+    fake_send_completes(conn->q.qp, 0, IBV_WC_SUCCESS);
+    nothing_ended();
+    vbn_conn_fail(conn, VBN_EV_QP_ERROR, "test");
+    lone_progress(ctx);
+    all_ended(4, VBN_ERR_PEER_LOST);
+}
+
+/* The peer's farewell acknowledges the first mark, and leaves the second put in doubt. */
+static void farewell_that_answers_the_first(void **state)
+{
+    struct vbn_wire_hdr bye;
+
+    (void)state;
+    put_on_iwarp(2);
+    fake_send_completes(conn->q.qp, 0, IBV_WC_SUCCESS);
+    nothing_ended();
+    bye = lone_hdr(conn, VBN_WIRE_BYE);
+    bye.ack = 1;
+    lone_message(conn, &bye, NULL);
+    lone_progress(ctx);
+    assert_int_equal(op[0].calls, 1);
+    assert_int_equal(op[0].status, VBN_OK);
+    assert_int_equal(op[1].calls, 1);
+    assert_int_equal(op[1].status, VBN_ERR_CLOSED);
+}
+
+static void arrived_though_its_request_failed(void **state)
+{
+    (void)state;
+    put_on_iwarp(1);
+    ep->tx_acked = ep->tx_next;
+    vbn_conn_fail(conn, VBN_EV_QP_ERROR, "test");
+    lone_progress(ctx);
+    all_ended(1, VBN_OK);
+}
+
+static void no_mark_no_put(void **state)
+{
+    vbn_msg_t *msgs[COUNT];
+    unsigned n = 0;
+
+    (void)state;
+    ctx->device.iwarp = true;
+    while (n < COUNT && vbn_msg_get(ep, 0, &msgs[n]) == VBN_OK)
+        n++;
+    assert_true(n < COUNT);
+    assert_int_equal(put(&op[0]), VBN_ERR_AGAIN);
+    assert_int_equal(lone_sent(conn), 0);
+    all_ended(0, VBN_OK);
+    vbn_msg_put(msgs[0]);
+    assert_int_equal(put(&op[0]), VBN_OK);
+    lone_complete(conn);
+    lone_ack(conn);
+    lone_progress(ctx);
+    all_ended(1, VBN_OK);
+    while (--n)
+        vbn_msg_put(msgs[n]);
+}
+
+static void nothing_is_marked_where_the_post_ends_all(void **state)
+{
+    (void)state;
+    fake_fail(FAKE_POST_SEND, 1, ENOMEM);
+    put_on_iwarp(1);
+    lone_progress(ctx);
+    all_ended(1, VBN_ERR_PEER_LOST);
+    assert_int_equal(ep->msgs_out, 0);
+    assert_true(STAILQ_EMPTY(&ep->queue));
+}
+
 /* --- refused ---------------------------------------------------------------------------------- */
 
 static void bad_arguments(void **state)
@@ -318,6 +462,14 @@ int main(void)
         T(more_than_the_queue_holds),
         T(no_credits_needed),
         T(the_function_may_start_another),
+        T(a_mark_follows_and_its_answer_ends_the_put),
+        T(answered_before_it_completes),
+        T(those_that_are_answered_end),
+        T(lost_before_it_is_answered),
+        T(farewell_that_answers_the_first),
+        T(arrived_though_its_request_failed),
+        T(no_mark_no_put),
+        T(nothing_is_marked_where_the_post_ends_all),
         T(bad_arguments),
         T(as_many_as_four_queues),
         T(no_memory_for_one_more),

@@ -467,6 +467,67 @@ static void receive_that_fails(void **state)
     assert_int_equal(ep->conn_count, 0);
 }
 
+/* --- marks ------------------------------------------------------------------------------------ */
+
+static void peer_marks(void)
+{
+    struct vbn_wire_hdr hdr = lone_hdr(conn, VBN_WIRE_MARK);
+
+    lone_message(conn, &hdr, NULL);
+}
+
+static void sent_with_ack(unsigned count, uint32_t ack)
+{
+    struct vbn_wire_hdr hdr;
+
+    assert_int_equal(lone_sent(conn), count);
+    lone_send_at(conn, count - 1, &hdr);
+    assert_int_equal(hdr.type, VBN_WIRE_ACK);
+    assert_int_equal(hdr.ack, ack);
+}
+
+/* At once; those that come while the answer is under way, together by the next. */
+static void marks_are_answered(void **state)
+{
+    (void)state;
+    peer_marks();
+    sent_with_ack(1, 1);
+    peer_marks();
+    peer_marks();
+    assert_int_equal(lone_sent(conn), 1);
+    lone_complete(conn);
+    sent_with_ack(2, 3);
+    lone_complete(conn);
+    lone_pass(ctx, 5);
+    assert_int_equal(lone_sent(conn), 2);
+    assert_int_equal(ctx->counters.rx_msgs, 3);
+    assert_int_equal(got.calls, 0);
+}
+
+/* A message that leaves meanwhile has told. */
+static void a_message_answers_marks_too(void **state)
+{
+    struct vbn_wire_hdr hdr;
+
+    (void)state;
+    peer_marks();
+    peer_marks();
+    assert_int_equal(vbn_am_send(ep, 1, NULL, 0), VBN_OK);
+    lone_send_at(conn, 1, &hdr);
+    assert_int_equal(hdr.ack, 2);
+    lone_complete(conn);
+    assert_int_equal(lone_sent(conn), 2);
+}
+
+static void marks_that_its_version_has_not(void **state)
+{
+    (void)state;
+    conn->version = VBN_WIRE_MARKS - 1;
+    peer_marks();
+    broken(1);
+    assert_contains(unit.failed[0].reason, "version");
+}
+
 /* --- acknowledging ---------------------------------------------------------------------------- */
 
 /* What a destroyed queue pair left in the completion queue, as some devices do. */
@@ -766,6 +827,9 @@ int main(void)
         T(malformed),
         T(out_of_order),
         T(credits_broken),
+        T(marks_are_answered),
+        T(a_message_answers_marks_too),
+        T(marks_that_its_version_has_not),
         T(more_than_was_granted),
         T(window_grows_with_need),
         T(window_grows_with_use),
