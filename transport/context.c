@@ -153,6 +153,7 @@ void vbn_query(const vbn_context_t *ctx, struct vbn_attr *attr)
         .max_rma_len = ctx->device.max_msg_size,
         .rate_mbps = ctx->device.rate_mbps,
         .software = ctx->device.software,
+        .good_reads = ctx->device.good_reads,
     };
 
     full.size = vbn_min(attr->size, sizeof(full));

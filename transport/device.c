@@ -249,7 +249,7 @@ static uint64_t rate_of(const struct ibv_port_attr *port)
  * What tells the kernel's own devices apart, which may have any name. Soft-RoCE's has no vendor;
  * its reads may complete without their data (doc/behaviours.md, k). Soft-iWARP's is "bmt" in ASCII;
  * it sends a page and more without copying, in pieces and its end by itself, unless completion is
- * asked for (doc/behaviours.md).
+ * asked for, and its reads wait for a thread of the kernel (doc/behaviours.md).
  */
 #define VENDOR_SOFT_ROCE  0xffffffu
 #define VENDOR_SOFT_IWARP 0x626d74u
@@ -268,6 +268,7 @@ static int query(vbn_context_t *ctx, struct vbn_error *err)
     dev->has_atomics = attr.atomic_cap != IBV_ATOMIC_NONE;
     dev->software = attr.vendor_id == VENDOR_SOFT_ROCE || attr.vendor_id == VENDOR_SOFT_IWARP;
     dev->sound_reads = attr.vendor_id != VENDOR_SOFT_ROCE || ctx->opts.trust_reads;
+    dev->good_reads = !dev->software || ctx->opts.trust_reads;
     dev->max_cqe = (uint32_t)attr.max_cqe;
     dev->max_srq_wr = (uint32_t)attr.max_srq_wr;
     dev->max_sge = (uint32_t)attr.max_sge;

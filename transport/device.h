@@ -15,7 +15,8 @@ struct vbn_device {
     uint8_t port;
     bool iwarp, has_srq, has_atomics;
     bool software;    /* its work is done by the processors of this host */
-    bool sound_reads; /* a read that has completed has brought its data */
+    bool sound_reads; /* a read that has completed has brought its data, */
+    bool good_reads;  /* and is as quick as a write: what is long is read */
     bool keeps_drain; /* what is posted in the error state never completes: soft-iWARP; as seen */
     bool link_up; /* as far as is known: nothing is asked of the connection manager without it */
     uint32_t max_cqe, max_srq_wr, max_sge, max_inline, sq_depth;

@@ -46,8 +46,8 @@ static int access_flags(const vbn_context_t *ctx, unsigned access)
     if (access & VBN_ACCESS_REMOTE_ATOMIC)
         flags |= IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE;
     /* On iWARP the sink of an RDMA read is written by the peer (RFC 5040, 2.1); where reads are
-     * unsound, tagged messages are put. */
-    if ((ctx->device.iwarp || !ctx->device.sound_reads) && (access & VBN_ACCESS_LOCAL_WRITE))
+     * not good, tagged messages are put. */
+    if ((ctx->device.iwarp || !ctx->device.good_reads) && (access & VBN_ACCESS_LOCAL_WRITE))
         flags |= IBV_ACCESS_REMOTE_WRITE;
     return flags;
 }

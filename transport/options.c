@@ -51,7 +51,7 @@ static const struct vbn_param params[] = {
     UINT(recovery_timeout_ms, 60000, 0, 86400000, "ms", "time to make a lost connection again before its peer is given up; 0: none"),
     UINT(close_timeout_ms, 5000, 10, 600000, "ms", "time that closing may take"),
     UINT(wire_version, VBN_WIRE_VERSION, 1, 255, "", "highest wire version offered (for tests)"),
-    BOOL(trust_reads, 0, "let messages be read from the sender's memory even where the device's reads may complete without their data (soft-RoCE)"),
+    BOOL(trust_reads, 0, "let messages be read from the sender's memory even where the device's reads may complete without their data (soft-RoCE) or are slow (soft-iWARP)"),
     BOOL(use_srq, 1, "share receive buffers between peers where the device can"),
 };
 /* clang-format on */

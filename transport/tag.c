@@ -19,7 +19,7 @@ void vbn_tags_init(vbn_context_t *ctx)
     TAILQ_INIT(&tags->busy);
     vbn_pool_init(&tags->earlies, ctx, sizeof(struct vbn_tag_early), 0, UINT32_MAX, NULL);
     tags->eager_limit = ctx->opts.rndv_limit;
-    if (ctx->device.sound_reads) /* else the receiver must ask, which takes a message more */
+    if (ctx->device.good_reads) /* else the receiver must ask, which takes a message more */
         tags->eager_limit = vbn_min(tags->eager_limit, ctx->opts.rndv_registered);
     tags->whole_max = vbn_min(tags->eager_limit, ctx->max_am_len - sizeof(struct vbn_wire_tag));
 }

@@ -3,11 +3,12 @@
  * Offered messages, whose bytes go straight from one buffer to the other.
  *
  * Operation. Who receives one reads the bytes and says so (FIN). Where its device's reads are
- * unsound it asks for them (ASK): the sender puts them there and says so (DONE) behind its last
- * put, which that message cannot overtake. Where it cannot register its memory it refuses, and they
- * come in parts. A receive that reads and a send that puts do the same: they move T's bytes from
- * `at` on, a piece at a time. Buffer ownership. Their regions stay registered until they are over.
- * Errors. A read or put that the device denies could be answered by nobody: it ends the endpoint.
+ * unsound or slow it asks for them (ASK): the sender puts them there and says so (DONE) behind its
+ * last put, which that message cannot overtake. Where it cannot register its memory it refuses, and
+ * they come in parts. A receive that reads and a send that puts do the same: they move T's bytes
+ * from `at` on, a piece at a time. Buffer ownership. Their regions stay registered until they are
+ * over. Errors. A read or put that the device denies could be answered by nobody: it ends the
+ * endpoint.
  */
 #include "context.h"
 #include "rma.h"
@@ -171,7 +172,7 @@ static void refuse_or_park(vbn_endpoint_t *ep, struct vbn_tag_op *t)
 
 void vbn_tag_fetch(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vbn_wire_offer *offer)
 {
-    bool reads = ep->ctx->device.sound_reads;
+    bool reads = ep->ctx->device.good_reads;
     uint64_t want = vbn_min(offer->len, t->cap);
 
     vbn_tag_note_sender(ep, t, offer->tag, offer->len);

@@ -122,8 +122,8 @@ struct vbn_options {
     uint64_t recovery_timeout_ms; /* ms to make a lost connection again; 0: not tried */
     uint64_t close_timeout_ms;    /* ms that vbn_close() may take */
     uint64_t wire_version;        /* highest wire version offered; for tests */
-    bool trust_reads;             /* use reads that may complete without their data, too */
-    bool use_srq;                 /* shared receive queue where the device has one */
+    bool trust_reads; /* use reads that may complete without their data, or are slow, too */
+    bool use_srq;     /* shared receive queue where the device has one */
 
     bool multithreaded;     /* several threads will call at once */
     uint64_t job_key;       /* contexts with different keys refuse each other */
@@ -218,6 +218,8 @@ struct vbn_attr {
     uint64_t max_rma_len; /* bytes in one put or get */
     uint64_t rate_mbps;   /* signalling rate of the port, Mbit/s */
     bool software;        /* its work is done by this host's processors: soft-RoCE, soft-iWARP */
+    bool good_reads; /* gets are sound, and as quick as the peer's put; not on soft-RoCE, nor on
+                      * soft-iWARP, where they wait for a thread of the kernel */
 };
 
 /* Bytes of data in the longest packet of any device: the largest MTU of InfiniBand. Who cuts a

@@ -376,6 +376,6 @@ void btl_verbena_params_fit(mca_btl_base_module_t *btl, const struct vbn_attr *a
     if (btl_verbena_osc_rdma_fits(attr->sound_reads))
         return;
     btl->btl_flags &= ~(uint32_t)(MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS);
-    if (!attr->sound_reads) /* ob1 lets the receiver ask for puts instead */
+    if (!attr->good_reads) /* ob1 lets the receiver ask for puts instead */
         btl->btl_flags &= ~(uint32_t)MCA_BTL_FLAGS_GET;
 }

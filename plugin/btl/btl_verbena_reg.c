@@ -30,7 +30,7 @@ static unsigned vbn_access_of(const btl_verbena_module_t *module, int32_t flags)
 
     if (flags & MCA_RCACHE_ACCESS_LOCAL_WRITE)
         access |= VBN_ACCESS_LOCAL_WRITE;
-    if ((flags & MCA_RCACHE_ACCESS_LOCAL_WRITE) && !module->attr.sound_reads)
+    if ((flags & MCA_RCACHE_ACCESS_LOCAL_WRITE) && !module->attr.good_reads)
         access |= VBN_ACCESS_REMOTE_WRITE;
     if (flags & MCA_RCACHE_ACCESS_REMOTE_READ)
         access |= VBN_ACCESS_REMOTE_READ;

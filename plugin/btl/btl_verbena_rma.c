@@ -163,7 +163,7 @@ int btl_verbena_get(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint
     if (OPAL_UNLIKELY(btl_verbena_is_own(endpoint)))
         return copy(endpoint, local_address, btl_verbena_at(remote_address), size, local_address,
                     local_handle, cbfunc, cbcontext, cbdata);
-    if (!module->attr.sound_reads && btl_verbena_handle_mem(local_handle) &&
+    if (!module->attr.good_reads && btl_verbena_handle_mem(local_handle) &&
         ntohl(remote_handle->usable) == 1)
         return btl_verbena_served_get(endpoint, local_address, remote_address, local_handle,
                                       remote_handle, size, cbfunc, cbcontext, cbdata);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Operations that the peer's process carries out for this one: atomics, and gets where the device's
- * own reads are not to be relied on (vbn_attr's sound_reads).
+ * own reads are unsound or slow (vbn_attr's good_reads).
  *
  * Operation. The initiator sends a request and keeps the operation in the endpoint's list until the
  * answer with its token comes. The server changes its memory by the processor's own atomic

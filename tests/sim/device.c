@@ -136,7 +136,7 @@ int ibv_query_device(struct ibv_context *ibv, struct ibv_device_attr *out)
     out->node_guid = out->sys_image_guid = ibv_get_device_guid(&context->node->device);
     out->max_mr_size = UINT64_MAX >> 1;
     out->page_size_cap = 0xfffff000;
-    out->vendor_id = attr->soft_roce ? 0xffffff : 0x51;
+    out->vendor_id = attr->soft_roce ? 0xffffff : attr->soft_iwarp ? 0x626d74 : 0x51;
     out->max_qp = attr->max_qp;
     out->max_qp_wr = attr->max_qp_wr;
     out->device_cap_flags = attr->no_srq ? 0 : IBV_DEVICE_SRQ_RESIZE;

@@ -341,14 +341,15 @@ static void signalling_rate(void **state)
     }
 }
 
-/* Soft-RoCE's vendor and soft-iWARP's; nobody reads from the former. */
+/* Soft-RoCE's vendor and soft-iWARP's; nobody reads from them. */
 static void devices_that_are_software(void **state)
 {
     static const struct {
         uint32_t vendor;
-        bool software, sound_reads, signals_long_sends;
-    } cases[] = {
-        {0xffffff, true, false, false}, {0x626d74, true, true, true}, {0x2c9, false, true, false}};
+        bool software, sound_reads, good_reads, signals_long_sends;
+    } cases[] = {{0xffffff, true, false, false, false},
+                 {0x626d74, true, true, false, true},
+                 {0x2c9, false, true, true, false}};
     struct fake_device *d = device("fake0", "eth0", "10.0.0.1");
 
     (void)state;
@@ -360,6 +361,7 @@ static void devices_that_are_software(void **state)
         vbn_query(ctx, &attr);
         assert_int_equal(attr.software, cases[i].software);
         assert_int_equal(attr.sound_reads, cases[i].sound_reads);
+        assert_int_equal(attr.good_reads, cases[i].good_reads);
         assert_int_equal(ctx->device.signal_from == (uint32_t)sysconf(_SC_PAGESIZE),
                          cases[i].signals_long_sends);
         lone_close(ctx);
