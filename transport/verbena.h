@@ -445,8 +445,8 @@ void vbn_mem_deregister(vbn_mem_t *mem);
 uint32_t vbn_mem_rkey(const vbn_mem_t *mem);
 
 /*
- * A put or get ended with STATUS (0: for a put the local memory is free again and a message sent
- * to the peer afterwards is delivered after the data; for a get the data are here).
+ * A put or get ended with STATUS (0: the data are at their place, and a message sent to the peer
+ * afterwards is delivered after them; the local memory is free again).
  */
 typedef void (*vbn_done_fn)(void *arg, vbn_endpoint_t *ep, int status);
 
@@ -456,10 +456,10 @@ typedef void (*vbn_done_fn)(void *arg, vbn_endpoint_t *ep, int status);
  * happens exactly once if 0 was returned and never otherwise. LEN from 1 to max_rma_len.
  * A refusal by the peer's memory protection ends the connection (RC has no milder way); refused on
  * the next one, too, the operation ends with VBN_ERR_INVALID. Without another one it does at once.
- * On iWARP nobody is told who was refused: a get with which 32 connections in a row have ended,
- * each soon after it was made, ends with VBN_ERR_DEVICE; a put may have ended before it was
- * refused. VBN_ERR_AGAIN: no slot now. VBN_ERR_INVALID: lengths or bounds. Otherwise as
- * vbn_am_send().
+ * On iWARP nobody is told who was refused: one with which 32 connections in a row have ended, each
+ * soon after it was made, ends with VBN_ERR_DEVICE. And a put ends there when the peer's
+ * vbn_progress() has seen that it has come. VBN_ERR_AGAIN: no slot, or no message, now.
+ * VBN_ERR_INVALID: lengths or bounds. Otherwise as vbn_am_send().
  */
 int vbn_put(vbn_endpoint_t *ep, const void *local, const vbn_mem_t *mem, uint64_t remote_addr,
             uint32_t remote_key, size_t len, vbn_done_fn done, void *arg);

@@ -174,8 +174,8 @@ struct vbn_transport {
     void (*rkey_release)(vbn_rkey_t *rkey);
 
     /* Writes to, or reads from, the virtual address REMOTE of PEER. LOCAL lies in REGION. When it
-     * is over the data are at their place, on the peer's side too (with rc on iWARP: before any
-     * message sent afterwards). VBN_ERR_AGAIN: too many at once; progress() and try again. */
+     * is over the data are at their place, on the peer's side too (a put with rc on iWARP waits
+     * for the peer's progress()). VBN_ERR_AGAIN: too many at once; progress() and try again. */
     int (*put)(vbn_peer_t *peer, const void *local, vbn_region_t *region, uint64_t remote,
                vbn_rkey_t *rkey, size_t len, struct vbn_op *op);
     int (*get)(vbn_peer_t *peer, void *local, vbn_region_t *region, uint64_t remote,

@@ -254,11 +254,29 @@ static void read_limit(btl_verbena_component_t *component, const struct vbn_para
     *storage = (size_t)value;
 }
 
+/* With more of them Open MPI would count on what is not done here: with "inplace" long messages
+ * lost all but their head. */
+static void read_flags(btl_verbena_component_t *component, uint32_t can)
+{
+    uint32_t more = component->defaults.btl_flags & ~can;
+    struct vbn_error error = {.status = VBN_ERR_INVALID};
+
+    if (!more)
+        return;
+    snprintf(
+        error.text, sizeof(error.text),
+        "parameter flags: %#x cannot be done here (of MCA_BTL_FLAGS_..., in Open MPI's btl.h); "
+        "leave them out: ompi_info --param btl verbena --level 9",
+        more);
+    refuse(component, &error);
+}
+
 static void register_host(btl_verbena_component_t *component)
 {
     struct vbn_param eager = *transport_param(EAGER_LIMIT), longest = eager;
     mca_btl_base_module_t *btl = &component->defaults;
     int eager_index, longest_index;
+    uint32_t flags;
 
     eager.help = "Longest message, Open MPI's header included, that is sent without asking the "
                  "receiver. Where it is not given and the device is software: 49216, or 131136 on "
@@ -266,11 +284,13 @@ static void register_host(btl_verbena_component_t *component)
     longest.name = "max_send_size";
     longest.help = "Longest message at all, at least eager_limit; the same on all ranks";
     host_defaults(btl, (size_t)longest.def);
+    flags = btl->btl_flags;
     /* First with our help; the base's call finds them registered and keeps the help. */
     eager_index = register_limit(component, &eager, &btl->btl_eager_limit);
     longest_index = register_limit(component, &longest, &btl->btl_max_send_size);
     mca_btl_base_param_register(&component->super.btl_version, btl);
 
+    read_flags(component, flags);
     read_limit(component, &eager, eager_index, &btl->btl_eager_limit);
     read_limit(component, &longest, longest_index, &btl->btl_max_send_size);
     component->eager_limit_given = is_given(eager_index);

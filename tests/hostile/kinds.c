@@ -133,7 +133,7 @@ static size_t number_made_up(struct hostile *h, const struct target *t,
     return sizeof(*hello);
 }
 
-/* A right one, of a release that does not know of words of waiting yet. */
+/* A right one, of a release that knows of neither words of waiting nor marks yet. */
 static size_t of_earlier_version(struct hostile *h, const struct target *t,
                                  struct vbn_wire_hello *hello)
 {
@@ -192,9 +192,9 @@ static void unknown_type(struct hostile *h, struct ibv_send_wr *wr)
     say(h, wr, &hdr, 0);
 }
 
-static void word_of_waiting(struct hostile *h, struct ibv_send_wr *wr)
+static void of_later_version(struct hostile *h, struct ibv_send_wr *wr)
 {
-    struct vbn_wire_hdr hdr = header(h, VBN_WIRE_DRY);
+    struct vbn_wire_hdr hdr = header(h, rnd(h) % 2 ? VBN_WIRE_DRY : VBN_WIRE_MARK);
 
     say(h, wr, &hdr, 0);
 }
@@ -456,7 +456,7 @@ struct kind kinds[] = {
     {.name = "message/unknown-type", .then = THEN_SPEAKS,
      .reasons = REASON(BUSY), .speak = unknown_type},
     {.name = "message/of-a-later-version", .then = THEN_SPEAKS,
-     .reasons = REASON(BUSY), .request = of_earlier_version, .speak = word_of_waiting},
+     .reasons = REASON(BUSY), .request = of_earlier_version, .speak = of_later_version},
     {.name = "message/shorter-than-a-header", .then = THEN_SPEAKS,
      .reasons = REASON(BUSY), .speak = shorter_than_a_header},
     {.name = "message/wrong-length", .then = THEN_SPEAKS,
