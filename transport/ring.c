@@ -173,7 +173,8 @@ bool vbn_ring_told(struct vbn_conn *conn, const struct vbn_wire_ring *word)
     struct vbn_ring_out *out = &conn->ring.out;
     struct vbn_ring_in *in = &conn->ring.in;
 
-    if (conn->version < VBN_WIRE_RINGS || (word->heard != in->told && word->heard != in->heard))
+    if (conn->version < VBN_WIRE_RINGS || conn->ctx->device.iwarp ||
+        (word->heard != in->told && word->heard != in->heard))
         return false;
     in->heard = word->heard;
     if (in->slots && in->count % 2 == 0 && in->heard == in->count)
@@ -215,7 +216,8 @@ void vbn_ring_fini(struct vbn_conn *conn)
         drop(conn);
 }
 
-/* iWARP promises nothing of memory that a write has not been followed up for. */
+/* iWARP promises nothing of memory that a write has not been followed up for: no side offers one.
+ */
 int vbn_rings_init(vbn_context_t *ctx, struct vbn_error *err)
 {
     struct vbn_rings *rings = &ctx->rings;

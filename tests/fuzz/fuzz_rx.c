@@ -87,6 +87,11 @@ static bool alive(void)
     return false;
 }
 
+static bool is_numbered(const struct vbn_wire_hdr *h)
+{
+    return h->type == VBN_WIRE_AM || h->type == VBN_WIRE_MARK;
+}
+
 /* One batch may not be all that has completed. */
 static void take_all(void)
 {
@@ -142,12 +147,13 @@ static void read_ours(void)
         if (h.type == VBN_WIRE_RING)
             fuzz_check(vbn_wire_ring_read(s->bytes + sizeof(h), &peer.word), "a good word");
         fuzz_check(peer.taken != peer.granted, "we keep to our credits");
-        fuzz_check(h.type != VBN_WIRE_AM || (uint16_t)(peer.granted - peer.taken) > 1,
+        fuzz_check(!is_numbered(&h) || (uint16_t)(peer.granted - peer.taken) > 1,
                    "the last credit is kept for acknowledgements");
         fuzz_check(h.seq == peer.queued, "we number our messages one by one");
+        fuzz_check(h.type != VBN_WIRE_MARK || ctx->device.iwarp, "marks where they are needed");
         fuzz_check(peer.seq - h.ack <= 1, "we acknowledge what came"); /* or is being delivered */
         peer.taken++;
-        peer.queued += h.type == VBN_WIRE_AM;
+        peer.queued += is_numbered(&h);
         peer.told = h.credits;
         peer.heard = h.ack;
     }
@@ -157,7 +163,7 @@ static void read_ours(void)
  * and it has heard our last or the one before. (It looks at what we send after each message.) */
 static bool is_legal_word(const uint8_t *bytes, struct vbn_wire_ring *w)
 {
-    return conn->version >= 2 && vbn_wire_ring_read(bytes, w) &&
+    return conn->version >= 2 && !ctx->device.iwarp && vbn_wire_ring_read(bytes, w) &&
            (w->heard == peer.word.count || w->heard == peer.said.heard) &&
            (w->count == peer.said.count || w->count == (uint16_t)(peer.said.count + 1));
 }
@@ -238,7 +244,7 @@ static void message(const uint8_t *bytes, size_t len)
         peer.sent++;
         peer.granted = h.credits;
         peer.ack = h.ack;
-        peer.seq += h.type == VBN_WIRE_AM;
+        peer.seq += is_numbered(&h);
     }
     if (legal && h.type == VBN_WIRE_RING) {
         struct vbn_wire_ring before = peer.said;

@@ -110,7 +110,7 @@ static void request_of_another_version(void **state)
     hello.version = 8, hello.version_min = 6;
     request_refused(&hello, VBN_REASON_VERSION);
     assert_contains(unit.log[VBN_LOG_ERROR], "6 to 8"); /* both ranges, and what to do */
-    assert_contains(unit.log[VBN_LOG_ERROR], "1 to 4");
+    assert_contains(unit.log[VBN_LOG_ERROR], "1 to 5");
     assert_contains(unit.log[VBN_LOG_ERROR], "same release");
     hello.version = 5, hello.version_min = 1; /* has ours, too */
     lone_request(ctx, &hello);
@@ -471,7 +471,7 @@ static void reasons_and_their_status(void **state)
 {
     (void)state;
     assert_int_equal(refused_for(VBN_REASON_VERSION), VBN_ERR_VERSION);
-    assert_contains(unit.failed[0].reason, "1 to 4");
+    assert_contains(unit.failed[0].reason, "1 to 5");
     assert_int_equal(refused_for(VBN_REASON_STRANGER), VBN_ERR_REFUSED);
     assert_int_equal(refused_for(VBN_REASON_SIZES), VBN_ERR_REFUSED);
     assert_int_equal(refused_for(VBN_REASON_MALFORMED), VBN_ERR_REFUSED);

@@ -394,11 +394,16 @@ static void words_that_cannot_be(void **state)
     word_refused(&(struct vbn_wire_ring){.count = 1, .addr = 4097, .heard = 1});
     word_refused(&(struct vbn_wire_ring){.count = 1, .addr = UINT64_MAX - 7, .heard = 1});
     word_refused(&(struct vbn_wire_ring){.count = 0, .addr = 4096, .heard = 1});
-    start_with(1, tweak);
-    unit.failures = 0;
-    say(&(struct vbn_wire_ring){.count = 0});
-    lone_progress(ctx);
-    assert_int_equal(unit.failures, 1);
+    for (int iwarp = 0; iwarp < 2; iwarp++) { /* nor where there are no rings */
+        start_with(iwarp ? VBN_WIRE_VERSION : 1, tweak);
+        ctx->device.iwarp = iwarp;
+        unit.failures = 0;
+        say(&(struct vbn_wire_ring){.count = 0});
+        lone_progress(ctx);
+        assert_int_equal(unit.failures, 1);
+        if (!iwarp)
+            lone_close(ctx);
+    }
 }
 
 /* --- the peer's ring -----------------------------------------------------------------------------
