@@ -14,6 +14,12 @@ static inline struct vbn_rma *rma_of(struct vbn_tx *tx)
     return vbn_container_of(tx, struct vbn_rma, tx);
 }
 
+/* A KIND of operation that a mark follows, which says when it has arrived. */
+static inline bool is_marked(const vbn_context_t *ctx, int kind)
+{
+    return ctx->device.iwarp && kind == VBN_TX_PUT;
+}
+
 bool vbn_rma_post(struct vbn_conn *conn, struct vbn_tx *tx)
 {
     struct vbn_rma *rma = rma_of(tx);
@@ -140,9 +146,8 @@ VBN_COLD static void not_ended(struct vbn_rma *rma, int status)
 static void rma_retired(struct vbn_wr *wr, int status)
 {
     struct vbn_rma *rma = vbn_container_of(wr, struct vbn_rma, tx.wr);
-    bool marked = wr->conn->ctx->device.iwarp && rma->tx.kind == VBN_TX_PUT;
 
-    if (vbn_likely(status == VBN_OK && !marked))
+    if (vbn_likely(status == VBN_OK && !is_marked(wr->conn->ctx, rma->tx.kind)))
         rma_end(rma, VBN_OK);
     else
         not_ended(rma, status);
@@ -182,7 +187,7 @@ static struct vbn_rma *get(vbn_endpoint_t *ep, int kind, struct vbn_msg **mark)
     vbn_context_t *ctx = ep->ctx;
     struct vbn_pool_obj *obj = vbn_pool_get(&ctx->rmas);
 
-    if (obj && ctx->device.iwarp && kind == VBN_TX_PUT && vbn_tx_get(ep, 0, mark)) {
+    if (obj && is_marked(ctx, kind) && vbn_tx_get(ep, 0, mark)) {
         vbn_pool_put(&ctx->rmas, obj);
         return NULL;
     }

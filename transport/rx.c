@@ -180,30 +180,28 @@ static bool take_ring_word(struct vbn_conn *conn, const struct vbn_rxbuf *buf)
            vbn_ring_told(conn, &word);
 }
 
-/* The peer's messages had to wait. False: by its version it cannot say so. */
-static bool take_dry(struct vbn_conn *conn)
+/* What the peer has put before it is here. */
+static void take_mark(struct vbn_conn *conn)
 {
-    if (conn->version < VBN_WIRE_DRIES)
-        return false;
-    vbn_rx_widen(conn);
-    return true;
-}
-
-/* What the peer has put before it is here. False: by its version it cannot say so. */
-static bool take_mark(struct vbn_conn *conn)
-{
-    if (conn->version < VBN_WIRE_MARKS)
-        return false;
     conn->ep->rx_next++;
     conn->ctx->counters.rx_msgs++;
     conn->ack_asked = true;
     vbn_tx_control(conn, VBN_WIRE_ACK); /* else as soon as the last one is out */
-    return true;
+}
+
+static bool its_version_has(const struct vbn_conn *conn, uint8_t type)
+{
+    return (type != VBN_WIRE_DRY || conn->version >= VBN_WIRE_DRIES) &&
+           (type != VBN_WIRE_MARK || conn->version >= VBN_WIRE_MARKS);
 }
 
 /* What is no message of the sender's. False: nothing more comes by this connection. */
 VBN_COLD static bool take_control(struct vbn_conn *conn, const struct vbn_rxbuf *buf, uint8_t type)
 {
+    if (!its_version_has(conn, type)) {
+        bad_message(conn->ep, "type of message that its version of the wire has not");
+        return false;
+    }
     if (type == VBN_WIRE_BYE) {
         vbn_endpoint_peer_closed(conn->ep);
         return false;
@@ -212,14 +210,10 @@ VBN_COLD static bool take_control(struct vbn_conn *conn, const struct vbn_rxbuf 
         bad_message(conn->ep, "impossible word about rings");
         return false;
     }
-    if (type == VBN_WIRE_DRY && !take_dry(conn)) {
-        bad_message(conn->ep, "word of waiting that its version of the wire has not");
-        return false;
-    }
-    if (type == VBN_WIRE_MARK && !take_mark(conn)) {
-        bad_message(conn->ep, "mark that its version of the wire has not");
-        return false;
-    }
+    if (type == VBN_WIRE_DRY)
+        vbn_rx_widen(conn);
+    if (type == VBN_WIRE_MARK)
+        take_mark(conn);
     return true;
 }
 

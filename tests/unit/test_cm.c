@@ -112,7 +112,7 @@ static void request_of_another_version(void **state)
     assert_contains(unit.log[VBN_LOG_ERROR], "6 to 8"); /* both ranges, and what to do */
     assert_contains(unit.log[VBN_LOG_ERROR], "1 to 5");
     assert_contains(unit.log[VBN_LOG_ERROR], "same release");
-    hello.version = 5, hello.version_min = 1; /* has ours, too */
+    hello.version = VBN_WIRE_VERSION + 1, hello.version_min = 1; /* has ours, too */
     lone_request(ctx, &hello);
     lone_progress(ctx);
     assert_false(fake_rejected.rejected);
@@ -416,6 +416,10 @@ static void bad_answers(void **state)
     hello = lone_hello(ctx, 7);
     hello.credits = 2;
     answer_fails(&hello, "malformed");
+    ctx->device.iwarp = true;
+    hello = lone_hello(ctx, 7);
+    hello.version = hello.version_min = VBN_WIRE_MARKS - 1;
+    answer_fails(&hello, "not from the peer that was asked");
 }
 
 /* "The request's checks hold for them too" (conn.c). */

@@ -258,6 +258,25 @@ static void arrived_though_its_request_failed(void **state)
     all_ended(1, VBN_OK);
 }
 
+/* A get before it in the order keeps it where it waits until all is over. */
+static void arrived_behind_a_get_that_did_not_end(void **state)
+{
+    (void)state;
+    fake_flush_by_itself(false);
+    ctx->device.iwarp = true;
+    assert_int_equal(vbn_get(ep, memory, mem, 1, 2, 3, done, &op[0]), VBN_OK);
+    assert_int_equal(put(&op[1]), VBN_OK);
+    fake_send_completes(conn->q.qp, 1, IBV_WC_SUCCESS);
+    fake_send_completes(conn->q.qp, 0, IBV_WC_WR_FLUSH_ERR);
+    lone_progress(ctx);
+    lone_ack(conn);
+    fake_flush(conn->q.qp);
+    lone_progress(ctx);
+    assert_int_equal(op[0].status, VBN_ERR_PEER_LOST);
+    op[0].status = VBN_OK;
+    all_ended(2, VBN_OK);
+}
+
 static void no_mark_no_put(void **state)
 {
     vbn_msg_t *msgs[COUNT];
@@ -281,11 +300,13 @@ static void no_mark_no_put(void **state)
         vbn_msg_put(msgs[n]);
 }
 
+/* Not even what would tell that the queue pair is drained is taken: it is. */
 static void nothing_is_marked_where_the_post_ends_all(void **state)
 {
     (void)state;
-    fake_fail(FAKE_POST_SEND, 1, ENOMEM);
+    fake_fail(FAKE_POST_SEND, 0, ENOMEM);
     put_on_iwarp(1);
+    assert_int_equal(ep->state, VBN_EP_LOST);
     lone_progress(ctx);
     all_ended(1, VBN_ERR_PEER_LOST);
     assert_int_equal(ep->msgs_out, 0);
@@ -468,6 +489,7 @@ int main(void)
         T(lost_before_it_is_answered),
         T(farewell_that_answers_the_first),
         T(arrived_though_its_request_failed),
+        T(arrived_behind_a_get_that_did_not_end),
         T(no_mark_no_put),
         T(nothing_is_marked_where_the_post_ends_all),
         T(bad_arguments),
