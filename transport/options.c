@@ -165,24 +165,42 @@ int vbn_param_number(const struct vbn_param *param, const char *text, uint64_t *
     return VBN_OK;
 }
 
+/* Whether OPTS, which a program built before may have made smaller, has room for P. */
+static bool has_room(const struct vbn_options *opts, const struct vbn_param *p)
+{
+    size_t length = p->type == VBN_PARAM_BOOL   ? sizeof(bool)
+                    : p->type == VBN_PARAM_UINT ? sizeof(uint64_t)
+                                                : sizeof(const char *);
+
+    return p->offset + length <= opts->size;
+}
+
+static int set_field(struct vbn_options *opts, const struct vbn_param *p, const char *text,
+                     struct vbn_error *err)
+{
+    if (!has_room(opts, p))
+        return vbn_error_set(err, VBN_ERR_INVALID,
+                             "parameter %s: this program was built before there was one; build it "
+                             "with the headers of this library",
+                             p->name);
+    switch (p->type) {
+    case VBN_PARAM_STRING:
+        *(const char **)((char *)opts + p->offset) = text;
+        return VBN_OK;
+    case VBN_PARAM_BOOL:
+        return parse_bool(text, bool_field(opts, p)) ? VBN_OK : bad_value(err, p, text);
+    case VBN_PARAM_UINT:
+        break;
+    }
+    return vbn_param_number(p, text, uint_field(opts, p), err);
+}
+
 int vbn_options_set(struct vbn_options *opts, const char *name, const char *text,
                     struct vbn_error *err)
 {
-    for (size_t i = 0; i < PARAM_COUNT; i++) {
-        const struct vbn_param *p = &params[i];
-
-        if (strcmp(p->name, name) != 0)
-            continue;
-        switch (p->type) {
-        case VBN_PARAM_STRING:
-            *(const char **)((char *)opts + p->offset) = text;
-            return VBN_OK;
-        case VBN_PARAM_BOOL:
-            return parse_bool(text, bool_field(opts, p)) ? VBN_OK : bad_value(err, p, text);
-        case VBN_PARAM_UINT:
-            return vbn_param_number(p, text, uint_field(opts, p), err);
-        }
-    }
+    for (size_t i = 0; i < PARAM_COUNT; i++)
+        if (strcmp(params[i].name, name) == 0)
+            return set_field(opts, &params[i], text, err);
     return vbn_error_set(err, VBN_ERR_INVALID, "there is no parameter \"%s\"", name);
 }
 

@@ -166,7 +166,8 @@ struct vbn_error {
 /*
  * Sets the parameter NAME from TEXT (a number with optional k/m/g, a boolean word, or a string,
  * which is not copied and must outlive OPTS). Returns 0, or VBN_ERR_INVALID with *ERR (may be
- * NULL) naming the parameter, the value and what is allowed. Any thread.
+ * NULL) naming the parameter, the value and what is allowed, or that OPTS, by its size, has no such
+ * field yet. Any thread.
  */
 int vbn_options_set(struct vbn_options *opts, const char *name, const char *text,
                     struct vbn_error *err);

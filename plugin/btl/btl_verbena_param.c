@@ -165,7 +165,8 @@ static void register_transport(btl_verbena_component_t *component)
         const struct vbn_param *param = &params[i];
         bool given;
 
-        if (strcmp(param->name, EAGER_LIMIT) == 0)
+        /* A library of later may have more of them than the options that we were built with. */
+        if (param->offset >= component->options.size || strcmp(param->name, EAGER_LIMIT) == 0)
             continue;
         if (param->type != VBN_PARAM_STRING) {
             given = register_number(component, param);

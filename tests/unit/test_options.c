@@ -89,6 +89,11 @@ static void init_keeps_to_the_size(void **state)
     assert_int_equal(o->eager_limit, param("eager_limit")->def);
     for (size_t i = size; i < sizeof(memory); i++)
         assert_int_equal(memory[i], 0xa5);
+    assert_int_equal(vbn_options_set(o, "ring_peers", "7", &err), VBN_ERR_INVALID);
+    assert_non_null(strstr(err.text, "ring_peers: this program was built before"));
+    for (size_t i = size; i < sizeof(memory); i++)
+        assert_int_equal(memory[i], 0xa5);
+    assert_int_equal(vbn_options_set(o, "eager_limit", "1k", &err), VBN_OK);
 }
 
 /* --- values as text --------------------------------------------------------------------------- */
