@@ -34,7 +34,6 @@ static void settle_limits(vbn_context_t *ctx)
 
 static int open_queues(vbn_context_t *ctx, struct vbn_error *err)
 {
-    uint32_t entries = (uint32_t)vbn_min(ctx->opts.cq_size, ctx->device.max_cqe);
     int rc = vbn_rx_init(ctx, err);
 
     if (!rc)
@@ -46,10 +45,10 @@ static int open_queues(vbn_context_t *ctx, struct vbn_error *err)
     rc = vbn_rings_init(ctx, err);
     if (rc)
         return rc;
-    if (vbn_cqs_init(ctx, entries, ctx->rx.shared.srq ? ctx->rx.max : 0))
+    if (vbn_cqs_init(ctx, ctx->device.cq_size, ctx->rx.shared.srq ? ctx->rx.max : 0))
         return vbn_error_set(err, VBN_ERR_DEVICE,
                              "device %s: cannot make a completion queue of %u entries (%s)",
-                             ctx->device.name, entries, strerror(errno));
+                             ctx->device.name, ctx->device.cq_size, strerror(errno));
     return VBN_OK;
 }
 

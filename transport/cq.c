@@ -62,6 +62,7 @@ struct vbn_cq *vbn_cq_reserve(vbn_context_t *ctx, uint32_t entries)
         cq = add_queue(ctx);
     if (cq)
         cq->reserved += entries;
+    assert(!cq || cq->reserved <= cq->size);
     return cq;
 }
 
@@ -99,4 +100,11 @@ int vbn_cqs_poll(vbn_context_t *ctx)
         }
     } while (vbn_unlikely(++i < ctx->cqs.count));
     return total;
+}
+
+void vbn_cqs_poll_all(vbn_context_t *ctx)
+{
+    for (uint64_t polled = 0; polled < ctx->cqs.size; polled += ctx->opts.poll_batch)
+        if (vbn_cqs_poll(ctx) == 0)
+            return;
 }

@@ -25,11 +25,15 @@ struct vbn_cqs {
 int vbn_cqs_init(vbn_context_t *ctx, uint32_t size, uint32_t shared);
 void vbn_cqs_fini(vbn_context_t *ctx);
 
-/* A queue with ENTRIES reserved in it, or NULL with errno set. Give back by vbn_cq_release(). */
+/* A queue with ENTRIES, at most size - shared, reserved in it, or NULL with errno set. Give back by
+ * vbn_cq_release(). */
 struct vbn_cq *vbn_cq_reserve(vbn_context_t *ctx, uint32_t entries);
 void vbn_cq_release(struct vbn_cq *cq, uint32_t entries);
 
 /* Takes up to one batch from each queue and calls the handlers. Returns how many it took. */
 int vbn_cqs_poll(vbn_context_t *ctx);
+
+/* The same for all that the queues hold when it is called; what comes meanwhile may be left. */
+void vbn_cqs_poll_all(vbn_context_t *ctx);
 
 #endif

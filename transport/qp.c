@@ -367,9 +367,9 @@ void vbn_qp_destroy(struct vbn_conn *conn)
     struct vbn_qp *q = &conn->q;
 
     if (q->qp) {
+        vbn_cqs_poll_all(conn->ctx); /* mlx5 and others take out what has not been polled */
         ibv_destroy_qp(q->qp);
-        while (vbn_cqs_poll(conn->ctx) > 0)
-            ; /* what it left in the queue still points to us */
+        vbn_cqs_poll_all(conn->ctx); /* what others leave still points to us */
         vbn_qpmap_remove(&conn->ctx->qpmap, q->qp_num);
         q->qp = NULL;
     }

@@ -599,9 +599,8 @@ int vbn_rx_init(vbn_context_t *ctx, struct vbn_error *err)
     size_t buf_size = VBN_BARE_ROOM + sizeof(struct vbn_wire_hdr) + ctx->max_am_len;
     uint64_t half =
         vbn_mem_lock_limit() / 8 * 3 / buf_size; /* the other half of what pools may pin */
-    uint64_t cq_half = vbn_min(ctx->opts.cq_size, ctx->device.max_cqe) / 2;
 
-    rx->max = (uint32_t)vbn_min(vbn_min(ctx->opts.srq_depth, half), cq_half);
+    rx->max = (uint32_t)vbn_min(vbn_min(ctx->opts.srq_depth, half), ctx->device.cq_size / 2);
     vbn_pool_init(&rx->pool, ctx, sizeof(struct vbn_rxbuf), buf_size, rx->max, rxbuf_init);
     if (rx->max < 2 * VBN_RX_SLACK || vbn_pool_reserve(&rx->pool, 2 * VBN_RX_SLACK))
         return vbn_error_set(

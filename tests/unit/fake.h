@@ -138,6 +138,10 @@ void fake_recv_fails(struct ibv_qp *qp, enum ibv_wc_status status);
 void fake_flush(struct ibv_qp *qp);
 void fake_flush_by_itself(bool yes);
 
+/* Whether a queue pair that is destroyed takes what it has reported, and nobody has polled, out of
+ * its completion queue, as libmlx5's do. */
+void fake_destroy_purges(bool yes);
+
 /* Any completion. */
 void fake_completion(struct ibv_cq *cq, const struct ibv_wc *wc);
 unsigned fake_completions(const struct ibv_cq *cq); /* not yet polled */

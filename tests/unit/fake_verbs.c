@@ -40,7 +40,7 @@ static struct {
     struct fake_cq *cq[CQS_MAX];
     unsigned cq_count;
     unsigned recv_taken;
-    bool flush_by_itself;
+    bool flush_by_itself, destroy_purges;
     uint32_t next_qp_num, next_key;
     struct ibv_async_event async[ASYNC_MAX];
     unsigned async_head, async_count, async_acked;
@@ -630,8 +630,29 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
     return &qp->qp;
 }
 
+void fake_destroy_purges(bool yes)
+{
+    fake.destroy_purges = yes;
+}
+
+/* Takes what a queue pair has reported out of its completion queue. */
+static void purge(struct fake_cq *cq, uint32_t qp_num)
+{
+    unsigned kept = 0, size = (unsigned)cq->cq.cqe;
+
+    for (unsigned i = 0; i < cq->count; i++) {
+        struct ibv_wc *wc = &cq->wc[(cq->head + i) % size];
+
+        if (wc->qp_num != qp_num)
+            cq->wc[(cq->head + kept++) % size] = *wc;
+    }
+    cq->count = kept;
+}
+
 int ibv_destroy_qp(struct ibv_qp *qp)
 {
+    if (fake.destroy_purges)
+        purge((struct fake_cq *)qp->send_cq, qp->qp_num);
     rq_free(&fake_qp(qp)->rq);
     free(fake_qp(qp)->sends);
     free(qp);

@@ -503,6 +503,64 @@ static void does_not_wait_for_ever(void **state)
     assert_true(TAILQ_EMPTY(&ctx->timers.list));
 }
 
+static void batches_of_four(struct vbn_options *opts)
+{
+    opts->poll_batch = 4;
+}
+
+static unsigned delivered;
+
+static void count_delivered(void *arg, vbn_endpoint_t *ep, uint8_t id, void *data, size_t len)
+{
+    (void)arg, (void)ep, (void)id, (void)data, (void)len;
+    delivered++;
+}
+
+/* One that computes and seldom calls: each call takes a batch. What a peer has said before it left
+ * is taken before its queue pair goes, which may take it out of the completion queue. */
+static void last_words_are_heard_before_the_cut(void **state)
+{
+    struct vbn_conn *leaver, *other;
+    vbn_endpoint_t *ep;
+    struct vbn_wire_hdr hdr;
+
+    (void)state;
+    fake_destroy_purges(true);
+    lone_close(ctx);
+    ctx = lone_open(batches_of_four);
+    vbn_am_handler(ctx, 5, count_delivered, NULL);
+    leaver = lone_connect(ctx, 7);
+    other = lone_connect(ctx, 8);
+    ep = leaver->ep;
+    lone_pass(ctx, 10);
+    for (int i = 0; i < 70; i++) {
+        unit.now_ns += 2000ull * UNIT_MS;
+        vbn_progress(ctx);
+    }
+    delivered = 0;
+    hdr = lone_hdr(other, VBN_WIRE_AM);
+    hdr.id = 5;
+    for (int i = 0; i < 12; i++, hdr.seq++)
+        lone_queued(other, &hdr, NULL);
+    hdr = lone_hdr(leaver, VBN_WIRE_AM);
+    hdr.id = 5;
+    lone_queued(leaver, &hdr, NULL);
+    hdr = lone_hdr(leaver, VBN_WIRE_BYE);
+    hdr.seq++;
+    lone_queued(leaver, &hdr, NULL);
+    fake_event(leaver->id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL, 0);
+    unit.now_ns += 2000ull * UNIT_MS;
+    vbn_progress(ctx);
+    assert_int_equal(leaver->state, VBN_CONN_DRAINING);
+    unit.now_ns += 2000ull * UNIT_MS;
+    vbn_progress(ctx); /* its time is over */
+    lone_pass(ctx, 100);
+    assert_int_equal(delivered, 13);
+    assert_int_equal(unit.failures, 0);
+    assert_int_equal(ep->state, VBN_EP_CLOSED);
+    assert_int_equal(ctx->rx.shared.posted, fake_srq_posted(ctx->rx.shared.srq));
+}
+
 static void own_receives_are_drained_too(void **state)
 {
     struct vbn_conn *conn;
@@ -620,6 +678,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(memory_fails_at_each_step, setup, teardown),
         cmocka_unit_test_setup_teardown(ends_when_the_last_completion_is_in, setup, teardown),
         cmocka_unit_test_setup_teardown(does_not_wait_for_ever, setup, teardown),
+        cmocka_unit_test_setup_teardown(last_words_are_heard_before_the_cut, setup, teardown),
         cmocka_unit_test_setup_teardown(own_receives_are_drained_too, setup, teardown),
         cmocka_unit_test_setup_teardown(first_cause_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(device_event_ends_one, setup, teardown),

@@ -108,6 +108,32 @@ static void within_what_the_device_has(void **state)
     assert_true(ctx->rx.max <= 150); /* receives leave half of it to the others */
 }
 
+static void small_queues(struct vbn_options *opts)
+{
+    opts->cq_size = 256; /* the default of sq_depth is half of it */
+}
+
+static void deep_send_queues(struct vbn_options *opts)
+{
+    opts->sq_depth = 16384; /* as many as entries by default */
+}
+
+/* Receives take half of a queue at most, one queue pair no more than the rest. */
+static void one_queue_pair_does_not_need_more(void **state)
+{
+    static void (*const tweaks[])(struct vbn_options *) = {small_queues, deep_send_queues};
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        lone_close(ctx);
+        ctx = lone_open(tweaks[i]);
+        for (uint32_t peer = 7; peer < 10; peer++)
+            lone_connect(ctx, peer);
+        for (uint32_t k = 0; k < ctx->cqs.count; k++)
+            assert_in_range(ctx->cqs.cq[k]->reserved, 0, ctx->cqs.cq[k]->size);
+    }
+}
+
 /* --- polling ---------------------------------------------------------------------------------- */
 
 #define MANY 11
@@ -182,6 +208,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_new_queue_wakes_as_well, setup, teardown),
         cmocka_unit_test_setup_teardown(no_further_queue, setup, teardown),
         cmocka_unit_test_setup_teardown(within_what_the_device_has, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_queue_pair_does_not_need_more, setup, teardown),
         cmocka_unit_test_setup_teardown(one_batch_from_each_queue, setup, teardown),
         cmocka_unit_test_setup_teardown(poll_that_fails_ends_all_connections, setup, teardown),
     };
