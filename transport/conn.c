@@ -580,8 +580,7 @@ static void conn_free(struct vbn_conn *conn)
     if (conn->id)
         rdma_destroy_id(conn->id);
     vbn_rx_detach(conn);
-    if (conn->window)
-        vbn_rx_ungrant(ctx, conn->window);
+    vbn_rx_ungrant(conn);
     if (conn->ctl)
         vbn_pool_put(&ctx->ctls, &conn->ctl->obj);
     if (conn->ack_listed)

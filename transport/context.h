@@ -90,13 +90,17 @@ static inline void vbn_unlock(vbn_context_t *ctx)
         pthread_mutex_unlock(&ctx->mutex);
 }
 
-/* OP has ended with STATUS, and is its caller's again. */
+/* OP has ended with STATUS, and is its caller's again: of another thread, which looks at the
+ * status, at once if it has no `done`. */
 static inline void vbn_op_over(vbn_context_t *ctx, struct vbn_op *op, int status)
 {
-    op->status = status;
+    void (*done)(struct vbn_op *) = op->done;
+
+    __atomic_store_n(&op->status, status, __ATOMIC_RELEASE);
+    if (!done)
+        return;
     vbn_unlock(ctx);
-    if (op->done)
-        op->done(op);
+    done(op);
     vbn_lock(ctx);
 }
 
@@ -138,6 +142,9 @@ static inline void vbn_progress_leave(vbn_context_t *ctx)
 {
     atomic_store_explicit(&ctx->progressing, false, memory_order_release);
 }
+
+/* As vbn_progress(); -1 where it is not entered. */
+int vbn_progress_try(vbn_context_t *ctx);
 
 /* Asynchronous events of the device; returns how many. */
 int vbn_async_poll(vbn_context_t *ctx);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pool.h"
+#include "context.h"
 #include "mem.h"
 
 #include <stdlib.h>
@@ -10,10 +11,12 @@
 #define HUGE_PAGE  (2u << 20)
 #define SLAB_OBJS  32u /* objects of a first slab */
 #define CACHE_LINE 64u
+#define RETRY_NS   100000000u /* after memory was short */
 
 struct vbn_pool_slab {
     SLIST_ENTRY(vbn_pool_slab) next;
     char *objs;
+    uint32_t count;
     void *bufs; /* NULL where the pool has no buffers */
     size_t bufs_len;
     struct ibv_mr *mr;
@@ -45,6 +48,7 @@ void vbn_pool_init(struct vbn_pool *pool, vbn_context_t *ctx, size_t obj_size, s
         .obj_size = round_up(obj_size, CACHE_LINE),
         .buf_size = round_up(buf_size, CACHE_LINE),
         .max = max,
+        .limit = max,
         .init = init,
     };
     SLIST_INIT(&pool->free);
@@ -92,6 +96,7 @@ static void slab_fill(struct vbn_pool *pool, struct vbn_pool_slab *slab, uint32_
             pool->init(pool, obj);
         vbn_pool_put(pool, obj);
     }
+    slab->count = count;
     pool->count += count;
 }
 
@@ -125,7 +130,7 @@ int vbn_pool_reserve(struct vbn_pool *pool, uint32_t count)
 {
     int rc = VBN_OK;
 
-    if (count > pool->max)
+    if (count > pool->limit)
         return VBN_ERR_NO_MEMORY;
     if (count > pool->count)
         rc = pool_grow(pool, count - pool->count);
@@ -141,17 +146,38 @@ static uint32_t next_slab(const struct vbn_pool *pool)
     return (uint32_t)vbn_min(vbn_max(count, SLAB_OBJS), pool->max - pool->count);
 }
 
+void vbn_pool_look_again(struct vbn_pool *pool)
+{
+    if (pool->max < pool->limit && vbn_now_ns(pool->ctx) >= pool->retry_ns)
+        pool->max = pool->limit;
+}
+
 struct vbn_pool_obj *vbn_pool_get_grown(struct vbn_pool *pool)
 {
-    uint32_t count = next_slab(pool);
+    uint32_t count;
 
+    vbn_pool_look_again(pool);
+    count = next_slab(pool);
     while (count && pool_grow(pool, count) != VBN_OK)
         count /= 2; /* close to a limit, a smaller slab may still fit */
-    if (!count) {
-        pool->max = pool->count;
-        return NULL;
+    if (count)
+        return vbn_pool_get(pool);
+    if (pool->count < pool->max)
+        pool->retry_ns = vbn_now_ns(pool->ctx) + RETRY_NS;
+    pool->max = pool->count;
+    return NULL;
+}
+
+void vbn_pool_each(struct vbn_pool *pool, void (*fn)(void *arg, struct vbn_pool_obj *obj),
+                   void *arg)
+{
+    struct vbn_pool_slab *slab;
+
+    SLIST_FOREACH(slab, &pool->slabs, next)
+    {
+        for (uint32_t i = 0; i < slab->count; i++)
+            fn(arg, (struct vbn_pool_obj *)(slab->objs + i * pool->obj_size));
     }
-    return vbn_pool_get(pool);
 }
 
 void vbn_pool_fini(struct vbn_pool *pool)

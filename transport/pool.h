@@ -24,7 +24,9 @@ struct vbn_pool {
     SLIST_HEAD(, vbn_pool_obj) free;
     vbn_context_t *ctx;
     size_t obj_size, buf_size;
-    uint32_t count, free_count, max; /* objects: made, free now, and allowed */
+    uint32_t count, free_count; /* objects: made, and free now */
+    uint32_t max, limit;        /* to be had as far as is known, and allowed */
+    uint64_t retry_ns;          /* when it is tried again to have more than `max` */
     void (*init)(struct vbn_pool *pool, struct vbn_pool_obj *obj);
     SLIST_HEAD(, vbn_pool_slab) slabs;
 };
@@ -39,8 +41,16 @@ void vbn_pool_init(struct vbn_pool *pool, vbn_context_t *ctx, size_t obj_size, s
 /* Makes objects until there are at least COUNT. 0, VBN_ERR_NO_MEMORY or VBN_ERR_MEMLOCK. */
 int vbn_pool_reserve(struct vbn_pool *pool, uint32_t count);
 
-/* Makes a further slab and takes an object from it; NULL at the limit. */
+/* Where memory for more was short a while ago: it may be no more. */
+VBN_COLD void vbn_pool_look_again(struct vbn_pool *pool);
+
+/* Makes a further slab and takes an object from it; NULL at the limit, and where memory is short.
+ */
 VBN_COLD struct vbn_pool_obj *vbn_pool_get_grown(struct vbn_pool *pool);
+
+/* Calls FN for each object there is, free or not. */
+void vbn_pool_each(struct vbn_pool *pool, void (*fn)(void *arg, struct vbn_pool_obj *obj),
+                   void *arg);
 
 /* Frees everything, used or not. The device must not be using any buffer. */
 void vbn_pool_fini(struct vbn_pool *pool);

@@ -188,12 +188,13 @@ static inline int poll_arrivals(vbn_context_t *ctx)
     return n ? n : poll_rings(&ctx->rings);
 }
 
-int vbn_progress(vbn_context_t *ctx)
+/* How much was done; -1: not entered. */
+static VBN_INLINE int progress(vbn_context_t *ctx)
 {
     int n;
 
     if (!vbn_progress_enter(ctx))
-        return 0;
+        return -1;
     vbn_lock(ctx);
     n = poll_arrivals(ctx);
     if (vbn_unlikely(ctx->slow_work || ctx->polls_left-- == 0))
@@ -203,4 +204,16 @@ int vbn_progress(vbn_context_t *ctx)
     vbn_unlock(ctx);
     vbn_progress_leave(ctx);
     return n;
+}
+
+int vbn_progress(vbn_context_t *ctx)
+{
+    int n = progress(ctx);
+
+    return n < 0 ? 0 : n;
+}
+
+int vbn_progress_try(vbn_context_t *ctx)
+{
+    return progress(ctx);
 }

@@ -150,22 +150,22 @@ int vbn_rc_port(vbn_context_t *ctx, vbn_port_t **out)
 
 static size_t rc_shutdown(vbn_port_t *port)
 {
-    return vbn_shutdown(port->ctx);
+    return port && !port->borrowed ? vbn_shutdown(port->ctx) : 0;
 }
 
 static void rc_attr(vbn_port_t *port, struct vbn_port_attr *attr)
 {
-    const vbn_context_t *ctx = port->ctx;
     struct vbn_port_attr full = {
-        .device = ctx->device.name,
-        .eager_limit =
-            vbn_max(ctx->tags.eager_limit, ctx->max_am_len - sizeof(struct vbn_wire_tag)),
         .max_send = VBN_WIRE_LEN_MAX,
-        .max_rma = ctx->device.max_msg_size,
         .max_address = VBN_ADDRESS_MAX,
         .max_key = sizeof(uint32_t),
     };
 
+    if (!port || !attr)
+        return;
+    full.device = port->ctx->device.name;
+    full.eager_limit = port->ctx->tags.eager_limit;
+    full.max_rma = port->ctx->device.max_msg_size;
     full.size = vbn_min(attr->size, sizeof(full));
     memcpy(attr, &full, full.size);
 }
@@ -332,11 +332,12 @@ static void rc_rkey_release(vbn_rkey_t *rkey)
 static void rma_done(void *arg, vbn_endpoint_t *ep, int status)
 {
     struct vbn_op *op = arg;
+    void (*done)(struct vbn_op *) = op->done;
 
     (void)ep;
-    op->status = status;
-    if (op->done)
-        op->done(op);
+    __atomic_store_n(&op->status, status, __ATOMIC_RELEASE); /* without `done` it may be gone now */
+    if (done)
+        done(op);
 }
 
 static int started(int rc)
@@ -369,7 +370,7 @@ static int rc_get(vbn_peer_t *peer, void *local, vbn_region_t *region, uint64_t 
 
 static int rc_progress(vbn_port_t *port)
 {
-    return vbn_progress(port->ctx);
+    return port ? vbn_progress(port->ctx) : VBN_ERR_INVALID;
 }
 
 static int rc_wait(vbn_port_t *port, int timeout_ms)
@@ -389,7 +390,8 @@ static int rc_arm(vbn_port_t *port, int *timeout_ms)
 
 static void rc_counters(vbn_port_t *port, struct vbn_counters *counters)
 {
-    vbn_counters(port->ctx, counters);
+    if (port && counters)
+        vbn_counters(port->ctx, counters);
 }
 
 static const struct vbn_transport table = {

@@ -41,9 +41,17 @@ static int rq_post(struct vbn_rq *rq)
 
 static inline void rq_chain(struct vbn_rq *rq, struct vbn_rxbuf *buf)
 {
+    buf->rq = rq;
     buf->wr.next = rq->chain ? &rq->chain->wr : NULL;
     rq->chain = buf;
     rq->chain_len++;
+}
+
+/* BUF, in none of its lists, belongs to no queue any more. */
+static void rq_leave(vbn_context_t *ctx, struct vbn_rxbuf *buf)
+{
+    buf->rq = NULL;
+    vbn_pool_put(&ctx->rx.pool, &buf->obj);
 }
 
 /* BUF goes back to RQ; several at once are posted. */
@@ -168,6 +176,7 @@ static VBN_INLINE bool take_tagged(struct vbn_conn *conn, struct vbn_rxbuf *buf,
         return false;
     conn->flow.held++;
     buf->session = conn->session;
+    buf->rq = NULL;
     return true;
 }
 
@@ -396,11 +405,16 @@ static inline bool take_message(struct vbn_conn *conn, struct vbn_rxbuf *buf,
 VBN_COLD static void rx_failed(vbn_context_t *ctx, struct vbn_conn *conn, struct vbn_rxbuf *buf,
                                const struct ibv_wc *wc)
 {
-    if (!conn || ctx->rx.shared.srq) {
-        rq_chain(&ctx->rx.shared, buf); /* goes back to where every connection can use it */
+    struct vbn_rq *rq = buf->rq;
+
+    if (!rq)
+        return; /* its queue was taken down without it */
+    rq->posted--;
+    if (rq->srq) {
+        rq_chain(rq, buf); /* goes back to where every connection can use it */
     } else {
-        vbn_pool_put(&ctx->rx.pool, &buf->obj);
-        conn->rq.target--;
+        rq->target--;
+        rq_leave(ctx, buf);
     }
     if (!conn || wc->status == IBV_WC_SUCCESS)
         return;
@@ -415,13 +429,13 @@ static void rx_done(struct vbn_comp *comp, const struct ibv_wc *wc)
     struct vbn_rxbuf *buf = vbn_container_of(comp, struct vbn_rxbuf, comp);
     vbn_context_t *ctx = buf->ctx;
     struct vbn_conn *conn = vbn_qpmap_find(&ctx->qpmap, wc->qp_num);
-    struct vbn_rq *rq = ctx->rx.shared.srq || !conn ? &ctx->rx.shared : &conn->rq;
+    struct vbn_rq *rq = buf->rq;
 
-    rq->posted--;
     if (vbn_unlikely(!conn || wc->status != IBV_WC_SUCCESS)) {
         rx_failed(ctx, conn, buf, wc);
         return;
     }
+    rq->posted--;
     if (vbn_unlikely(take_message(conn, buf, wc)))
         return;
     rq_return(conn, rq, buf);
@@ -434,6 +448,8 @@ void vbn_rx_release(vbn_endpoint_t *ep, struct vbn_rxbuf *buf)
 
     bool over = !conn || buf->session != conn->session; /* the connection that it came by */
 
+    rx->stale -= buf->stale;
+    buf->stale = false;
     if (buf->own)
         vbn_rx_free_own(buf);
     else if (!over)
@@ -452,26 +468,29 @@ void vbn_rx_release(vbn_endpoint_t *ep, struct vbn_rxbuf *buf)
 /* --- windows
  * --------------------------------------------------------------------------------------------- */
 
+/* Buffers that the shared queue ought to have. */
+static uint32_t wanted(const struct vbn_rx *rx)
+{
+    return rx->granted + rx->stale + VBN_RX_SLACK;
+}
+
 /* Buffers of the shared queue that are not spoken for. */
 static uint32_t unspoken(const struct vbn_rx *rx)
 {
-    uint32_t spoken = rx->granted + VBN_RX_SLACK;
+    uint64_t reach = vbn_min(rx->max, (uint64_t)rx->shared.target + vbn_pool_left(&rx->pool));
 
-    return spoken < rx->max ? rx->max - spoken : 0;
+    return wanted(rx) < reach ? (uint32_t)reach - wanted(rx) : 0;
 }
 
 /* Buffers for all that was granted, as far as the queue reaches, and memory. */
 static bool fill_shared(vbn_context_t *ctx)
 {
     struct vbn_rx *rx = &ctx->rx;
-    uint32_t want = (uint32_t)vbn_min(rx->granted + VBN_RX_SLACK, rx->max);
+    uint32_t want = (uint32_t)vbn_min(wanted(rx), rx->max);
 
     if (rq_fill(ctx, &rx->shared, want))
         return false;
-    if (rx->shared.target >= want)
-        return true;
-    rx->max = rx->shared.target;
-    return !ctx->device.iwarp;
+    return rx->shared.target >= want || !ctx->device.iwarp;
 }
 
 static uint16_t grant_own(const vbn_context_t *ctx)
@@ -487,10 +506,12 @@ static uint16_t grant_own(const vbn_context_t *ctx)
 uint16_t vbn_rx_grant(vbn_context_t *ctx)
 {
     struct vbn_rx *rx = &ctx->rx;
-    uint32_t window = (uint32_t)vbn_min(vbn_min(ctx->opts.window, WINDOW_START), unspoken(rx) / 4);
+    uint32_t window;
 
+    vbn_pool_look_again(&rx->pool);
     if (!rx->shared.srq)
         return grant_own(ctx);
+    window = (uint32_t)vbn_min(vbn_min(ctx->opts.window, WINDOW_START), unspoken(rx) / 4);
     window = (uint32_t)vbn_max(window, VBN_WINDOW_MIN);
     if (window > unspoken(rx) && ctx->device.iwarp)
         return 0;
@@ -521,7 +542,7 @@ VBN_COLD void vbn_rx_widen(struct vbn_conn *conn)
     if (!rx->shared.srq || !more)
         return;
     rx->granted += more;
-    if (!fill_shared(ctx) || rx->shared.target < rx->granted + VBN_RX_SLACK) {
+    if (!fill_shared(ctx) || rx->shared.target < wanted(rx)) {
         rx->granted -= more;
         return;
     }
@@ -529,10 +550,22 @@ VBN_COLD void vbn_rx_widen(struct vbn_conn *conn)
     conn->flow.window = conn->window;
 }
 
-void vbn_rx_ungrant(vbn_context_t *ctx, uint16_t window)
+/* Held messages are no reason to grant CONN's window to another: they keep their buffers. */
+void vbn_rx_ungrant(struct vbn_conn *conn)
 {
-    if (ctx->rx.shared.srq)
-        ctx->rx.granted -= window;
+    struct vbn_rx *rx = &conn->ctx->rx;
+    struct vbn_rxbuf *buf;
+
+    if (!rx->shared.srq)
+        return;
+    rx->granted -= conn->window;
+    STAILQ_FOREACH(buf, &conn->ep->tag.held, held_entry)
+    {
+        if (buf->own || buf->stale || buf->session != conn->session)
+            continue;
+        buf->stale = true;
+        rx->stale++;
+    }
 }
 
 int vbn_rx_attach(struct vbn_conn *conn)
@@ -548,6 +581,15 @@ int vbn_rx_attach(struct vbn_conn *conn)
     return conn->rq.target == want ? VBN_OK : VBN_ERR_NO_MEMORY;
 }
 
+static void leave_if_of(void *arg, struct vbn_pool_obj *obj)
+{
+    struct vbn_conn *conn = arg;
+    struct vbn_rxbuf *buf = (struct vbn_rxbuf *)obj;
+
+    if (buf->rq == &conn->rq)
+        rq_leave(conn->ctx, buf);
+}
+
 void vbn_rx_detach(struct vbn_conn *conn)
 {
     struct vbn_rq *rq = &conn->rq;
@@ -556,9 +598,12 @@ void vbn_rx_detach(struct vbn_conn *conn)
         struct vbn_rxbuf *buf = rq->chain;
 
         rq->chain = buf->wr.next ? vbn_container_of(buf->wr.next, struct vbn_rxbuf, wr) : NULL;
-        vbn_pool_put(&conn->ctx->rx.pool, &buf->obj);
+        rq_leave(conn->ctx, buf);
     }
     rq->chain_len = 0;
+    if (rq->posted) /* and never reported by the device */
+        vbn_pool_each(&conn->ctx->rx.pool, leave_if_of, conn);
+    rq->posted = 0;
 }
 
 /* --- set-up

@@ -24,7 +24,9 @@ struct vbn_rxbuf {
     struct ibv_sge sge;
     struct ibv_recv_wr wr;
     STAILQ_ENTRY(vbn_rxbuf) held_entry; /* in an endpoint's tag.held */
-    uint32_t session;                   /* of the connection that a held message came by */
+    uint32_t session;                   /* of the connection that a held message came by, */
+    bool stale;                         /* which is no more */
+    struct vbn_rq *rq;                  /* that it is chained for or posted in; or NULL */
 };
 
 /* A receive queue: shared by all (srq) or of one queue pair (qp). */
@@ -42,6 +44,7 @@ struct vbn_rx {
     struct vbn_rq shared; /* srq NULL: the device has none, or it is not wanted */
     uint32_t granted;     /* sum of the windows of all connections on the shared queue; the part of
                              it beyond `max` has no buffers */
+    uint32_t stale;       /* buffers of it that hold messages of connections that are no more */
     uint32_t max;         /* buffers of the shared queue at most */
 };
 
@@ -61,7 +64,7 @@ void vbn_rx_fini(vbn_context_t *ctx);
  * and there a newcomer is refused.
  */
 uint16_t vbn_rx_grant(vbn_context_t *ctx);
-void vbn_rx_ungrant(vbn_context_t *ctx, uint16_t window);
+void vbn_rx_ungrant(struct vbn_conn *conn);
 
 /* CONN's peer gets twice the window from now on, as far as `window` and a fair share allow. */
 void vbn_rx_widen(struct vbn_conn *conn);
@@ -88,7 +91,7 @@ VBN_COLD void vbn_rx_malformed(vbn_endpoint_t *ep);
 /* Fills the own receive queue of CONN's new queue pair for its window; not for shared ones. */
 int vbn_rx_attach(struct vbn_conn *conn);
 
-/* Takes back what the own receive queue of CONN has not posted; its queue pair is gone. */
+/* Takes back what is left in the own receive queue of CONN; its queue pair is gone. */
 void vbn_rx_detach(struct vbn_conn *conn);
 
 #endif

@@ -97,9 +97,22 @@ struct vbn_tag_op *vbn_tag_take_posted(vbn_endpoint_t *ep, uint64_t tag)
     return t;
 }
 
+/* A receive that has refused an offer waits for its parts, which are numbered behind. */
+static bool has_refused(const vbn_endpoint_t *ep)
+{
+    const struct vbn_tag_op *t;
+
+    TAILQ_FOREACH(t, &ep->tag.moves, entry)
+    {
+        if (t->state == VBN_TAG_REFUSED)
+            return true;
+    }
+    return false;
+}
+
 bool vbn_tag_wanted(const vbn_endpoint_t *ep)
 {
-    return ep->tag.posted || ep->ctx->tags.wild_any;
+    return ep->tag.posted || ep->ctx->tags.wild_any || has_refused(ep);
 }
 
 /* --- early messages ----------------------------------------------------------------------------

@@ -115,12 +115,12 @@ static int push(vbn_endpoint_t *ep, struct vbn_tag_op *t)
 {
     int rc;
 
-    if (!t->refused && !t->begun)
+    if (!t->refused && !t->begun && !t->mem)
         t->mem = offer_mem(ep->ctx, t);
     if (!t->mem)
         return put_parts(ep, t);
     rc = put_offer(ep, t);
-    if (rc != VBN_PENDING)
+    if (rc != VBN_PENDING && rc != VBN_ERR_AGAIN)
         vbn_tag_release_mem(t);
     return rc;
 }

@@ -11,11 +11,11 @@
  * Nothing happens unless vbn_progress() is called: no hidden thread exists.
  *
  * Threads. A context opened with `multithreaded` may be used from any thread at once; otherwise by
- * one thread at a time. Callbacks run inside vbn_progress() (or vbn_close()) on the calling thread,
- * with no lock held; they may call any function here but vbn_close(). While one thread is inside
- * vbn_progress(), a second caller (or a callback) gets 0 from it at once: so a callback that is
- * told VBN_ERR_AGAIN must put its work off, waiting would be for ever. The log callback alone runs
- * with the lock held, and calls nothing here.
+ * one thread at a time. Callbacks run inside vbn_progress(), vbn_wait(), vbn_arm() or vbn_close()
+ * on the calling thread, with no lock held; they may call any function here but the last three.
+ * While one thread is inside vbn_progress(), a second caller (or a callback) gets 0 from it at
+ * once: so a callback that is told VBN_ERR_AGAIN must put its work off, waiting would be for ever.
+ * The log callback alone runs with the lock held, and calls nothing here.
  *
  * Blocking. Only vbn_open(), vbn_close(), vbn_half_join() and vbn_wait() block, each within a
  * bound.
@@ -251,7 +251,8 @@ int vbn_progress(vbn_context_t *ctx);
  * Waits until there is something to do, or TIMEOUT_MS (-1: no limit) have passed, and does it.
  * Polls for up to wait_spin_us, less where the waits before were longer than that, then sleeps on
  * the device's and the connection manager's events. Returns as vbn_progress(). Any thread, where
- * several may call; callbacks as in vbn_progress().
+ * several may call: what another one has done does not end it, so they give a limit. Callbacks as
+ * in vbn_progress().
  */
 int vbn_wait(vbn_context_t *ctx, int timeout_ms);
 
@@ -260,7 +261,8 @@ int vbn_wait(vbn_context_t *ctx, int timeout_ms);
  * readable when there is something to do, once vbn_arm() has returned VBN_OK. VBN_ERR_AGAIN: there
  * is something to do now, call vbn_progress() first; VBN_ERR_DEVICE: the queues cannot be armed.
  * *TIMEOUT_MS: vbn_progress() is due after so many milliseconds even if the descriptor stays
- * quiet; -1: never. The descriptor is the context's: do not close it.
+ * quiet; -1: never. Callbacks as in vbn_progress(). The descriptor is the context's: do not close
+ * it.
  */
 int vbn_event_fd(const vbn_context_t *ctx);
 int vbn_arm(vbn_context_t *ctx, int *timeout_ms);

@@ -122,7 +122,7 @@ struct vbn_transport {
     int (*close)(vbn_port_t *port);
 
     /* The first half of close() without blocking: how much is not over yet. The caller goes on with
-     * progress() until it is 0, then calls close(). */
+     * progress() until it is 0, then calls close(). A NULL port has nothing. */
     size_t (*shutdown)(vbn_port_t *port);
 
     void (*attr)(vbn_port_t *port, struct vbn_port_attr *attr);

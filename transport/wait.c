@@ -14,6 +14,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+/* Until an endpoint that cannot go on tries again: mostly an event is first. */
+#define BUSY_NS 100000000u
+
 static int watch(int epoll_fd, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
@@ -100,25 +103,30 @@ static int poll_ms(uint64_t ns)
     return ns == UINT64_MAX ? -1 : (int)vbn_min(ns / VBN_MS_NS + 1, INT32_MAX);
 }
 
-/* As vbn_arm(); *DONE is what the last look found to do. */
+/* As vbn_arm(); *DONE is what the last look found to do. The look of another thread, who is in it,
+ * may have been before the queues were armed. What an endpoint cannot go on with comes with an
+ * event, unless it is memory. */
 static int arm(vbn_context_t *ctx, uint64_t *sleep_ns, int *done)
 {
     uint64_t due, now;
-    int rc;
+    int looked, rc;
 
     vbn_lock(ctx);
     vbn_rings_rest(ctx);
     rc = arm_cqs(ctx);
     vbn_unlock(ctx);
-    *done = vbn_progress(ctx);
-    if (rc || *done)
+    looked = vbn_progress_try(ctx);
+    *done = looked < 0 ? 0 : looked;
+    if (rc || looked)
         return rc ? rc : VBN_ERR_AGAIN;
     vbn_lock(ctx);
     now = vbn_now_ns(ctx);
     due = vbn_min(next_due_ns(ctx), vbn_rings_look_ns(ctx, now));
     if (due <= now)
         ctx->polls_left = 0;
-    if (ctx->slow_work || !vbn_tags_idle(&ctx->tags) || due <= now || !ctx->armed)
+    if (!TAILQ_EMPTY(&ctx->tags.busy))
+        due = vbn_min(due, now + BUSY_NS);
+    if (ctx->slow_work || !TAILQ_EMPTY(&ctx->tags.ended) || due <= now || !ctx->armed)
         rc = VBN_ERR_AGAIN;
     vbn_unlock(ctx);
     *sleep_ns = due == UINT64_MAX ? due : due - now;

@@ -23,6 +23,8 @@ static void table_is_complete(void **state)
 static void bad_arguments_are_refused(void **state)
 {
     struct vbn_op op = {.done = NULL};
+    struct vbn_port_attr attr = {.size = sizeof(attr)};
+    struct vbn_counters counters = {.size = sizeof(counters)};
     int value = 0;
 
     (void)state;
@@ -41,6 +43,11 @@ static void bad_arguments_are_refused(void **state)
     assert_int_equal(tr->probe(a.port, b.peer, 0, 0, &op), VBN_ERR_INVALID);
     assert_int_equal(tr->cancel(NULL, &op), VBN_ERR_INVALID);
     assert_int_equal(tr->cancel(a.port, NULL), VBN_ERR_INVALID);
+    assert_int_equal(tr->progress(NULL), VBN_ERR_INVALID);
+    assert_int_equal(tr->shutdown(NULL), 0);
+    tr->attr(NULL, &attr);
+    tr->counters(NULL, &counters);
+    assert_int_equal(attr.max_send, 0);
     if (a.attr.max_send < SIZE_MAX)
         assert_int_equal(tr->send(a.peer, &value, a.attr.max_send + 1, 1, &op), VBN_ERR_INVALID);
 }

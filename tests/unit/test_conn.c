@@ -561,6 +561,24 @@ static void last_words_are_heard_before_the_cut(void **state)
     assert_int_equal(ctx->rx.shared.posted, fake_srq_posted(ctx->rx.shared.srq));
 }
 
+/* Those that the device never reports are taken back all the same. */
+static void own_receives_are_taken_back(void **state)
+{
+    uint32_t left;
+
+    (void)state;
+    lone_close(ctx);
+    ctx = lone_open(no_srq);
+    left = vbn_pool_left(&ctx->rx.pool);
+    fake_flush_by_itself(false);
+    for (uint32_t peer = 7; peer < 19; peer++) {
+        vbn_conn_fail(lone_connect(ctx, peer), VBN_EV_GONE, "test");
+        lone_pass(ctx, 1200);
+        assert_true(TAILQ_EMPTY(&ctx->conns));
+        assert_int_equal(vbn_pool_left(&ctx->rx.pool), left);
+    }
+}
+
 static void own_receives_are_drained_too(void **state)
 {
     struct vbn_conn *conn;
@@ -679,6 +697,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(ends_when_the_last_completion_is_in, setup, teardown),
         cmocka_unit_test_setup_teardown(does_not_wait_for_ever, setup, teardown),
         cmocka_unit_test_setup_teardown(last_words_are_heard_before_the_cut, setup, teardown),
+        cmocka_unit_test_setup_teardown(own_receives_are_taken_back, setup, teardown),
         cmocka_unit_test_setup_teardown(own_receives_are_drained_too, setup, teardown),
         cmocka_unit_test_setup_teardown(first_cause_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(device_event_ends_one, setup, teardown),

@@ -685,6 +685,230 @@ static void nothing_lingers_after_a_failure(void **state)
     assert_int_equal(after.ids, before.ids);
 }
 
+/* --- tagged messages where something is short ---------------------------------------------------
+ */
+
+static struct vbn_op sends[1000], receive;
+static unsigned char bytes[2][65536];
+
+static void nothing_early(struct vbn_options *opts)
+{
+    opts->unexpected_limit = 0;
+}
+
+static int tag_send(int from, int to, size_t len, uint64_t tag, struct vbn_op *op)
+{
+    fabric_enter(side[from].rank);
+    return vbn_tag_send(pair_endpoint(from, to), bytes[0], len, tag, op);
+}
+
+static bool receive_is_over(void)
+{
+    return receive.status != VBN_PENDING;
+}
+
+static bool offer_is_refused(void)
+{
+    return vbn_tag_of(&receive)->state == VBN_TAG_REFUSED;
+}
+
+/* What cannot be registered comes in parts, also where nothing else is waited for and no more may
+ * come early. */
+static void refused_while_nothing_may_be_early(void **state)
+{
+    (void)state;
+    pair_open(2, 1, NULL, NULL, nothing_early);
+    pair_endpoint(1, 0);
+    memset(bytes[0], 0x5a, sizeof(bytes[0]));
+    assert_true(tag_send(0, 1, 1, 1, &sends[0]) >= 0);
+    pair_pass(50);
+    fabric_enter(side[1].rank);
+    assert_int_equal(
+        vbn_tag_recv(side[1].ctx, NULL, bytes[1], sizeof(bytes[1]), 2, VBN_TAG_MAX, &receive),
+        VBN_PENDING);
+    assert_int_equal(tag_send(0, 1, sizeof(bytes[0]), 2, &sends[1]), VBN_PENDING);
+    fabric_config()->verbs_fail_ppm = 1000000;
+    pair_until(offer_is_refused, 1000);
+    fabric_config()->verbs_fail_ppm = 0;
+    pair_until(receive_is_over, 20000);
+    assert_int_equal(receive.status, VBN_OK);
+    assert_memory_equal(bytes[0], bytes[1], sizeof(bytes[0]));
+    pair_close();
+}
+
+/* Whether N's host may sleep, however often it makes progress before. */
+static bool may_sleep(int n)
+{
+    int timeout_ms = 0, rc = VBN_ERR_AGAIN;
+
+    for (int i = 0; i < 1000 && rc == VBN_ERR_AGAIN; i++) {
+        pair_turn();
+        fabric_enter(side[n].rank);
+        rc = vbn_arm(side[n].ctx, &timeout_ms);
+    }
+    return rc == VBN_OK && timeout_ms != 0;
+}
+
+static void sleeps_with_messages_held(void **state)
+{
+    (void)state;
+    pair_open(2, 1, NULL, NULL, nothing_early);
+    pair_endpoint(1, 0);
+    for (int i = 0; i < 3; i++)
+        assert_true(tag_send(0, 1, 1, 1, &sends[i]) >= 0);
+    pair_pass(50);
+    assert_false(STAILQ_EMPTY(&side[1].to[0]->tag.held));
+    assert_true(may_sleep(1));
+    pair_close();
+}
+
+static void sleeps_with_sends_that_wait(void **state)
+{
+    (void)state;
+    pair_open(2, 1, NULL, NULL, NULL);
+    pair_endpoint(1, 0);
+    assert_true(tag_send(0, 1, 1, 1, &sends[0]) >= 0);
+    pair_pass(50);
+    side[1].asleep = true;
+    for (int i = 1; i < 1000; i++)
+        assert_true(tag_send(0, 1, 1, 1, &sends[i]) >= 0);
+    pair_pass(50);
+    assert_false(TAILQ_EMPTY(&side[0].to[1]->tag.sends));
+    assert_true(may_sleep(0));
+}
+
+static void a_send_that_waits_is_registered_once(void **state)
+{
+    struct vbn_tag_op *t = vbn_tag_of(&sends[1]);
+    const vbn_mem_t *mem;
+
+    (void)state;
+    pair_open(2, 1, NULL, NULL, NULL);
+    pair_endpoint(1, 0);
+    assert_true(tag_send(0, 1, 1, 1, &sends[0]) >= 0);
+    pair_pass(50);
+    side[1].asleep = true;
+    while (pair_send(0, 1, 20) == VBN_OK)
+        ;
+    assert_int_equal(tag_send(0, 1, sizeof(bytes[0]), 1, &sends[1]), VBN_PENDING);
+    fabric_enter(side[0].rank);
+    mem = t->mem;
+    assert_non_null(mem);
+    fabric_config()->verbs_fail_ppm = 1000000; /* another registration would fail */
+    for (int i = 0; i < 100; i++)
+        vbn_progress(side[0].ctx);
+    assert_ptr_equal(t->mem, mem);
+    fabric_config()->verbs_fail_ppm = 0;
+    side[1].asleep = false;
+}
+
+static void rndv_of_4_kib(struct vbn_options *opts)
+{
+    opts->rndv_limit = 4096;
+}
+
+/* A message of the port's eager_limit leaves although nobody receives it. */
+static void leaves_alone(void (*tweak)(struct vbn_options *opts), bool registered)
+{
+    struct vbn_port_attr attr = {.size = sizeof(attr)};
+    vbn_port_t *port;
+    vbn_mem_t *mem;
+
+    pair_open(2, 1, NULL, NULL, tweak);
+    pair_endpoint(1, 0);
+    assert_int_equal(vbn_rc_port(side[0].ctx, &port), VBN_OK);
+    vbn_rc_transport()->attr(port, &attr);
+    fabric_enter(side[0].rank);
+    if (registered) {
+        assert_int_equal(
+            vbn_mem_register(side[0].ctx, bytes[0], sizeof(bytes[0]), VBN_ACCESS_REMOTE_READ, &mem),
+            VBN_OK);
+        vbn_mem_lend(mem);
+    }
+    assert_true(tag_send(0, 1, attr.eager_limit, 1, &sends[0]) >= 0);
+    pair_pass(1000);
+    assert_int_equal(sends[0].status, VBN_OK);
+    vbn_rc_transport()->close(port);
+    pair_teardown(NULL);
+}
+
+static void eager_messages_leave_alone(void **state)
+{
+    (void)state;
+    leaves_alone(NULL, false);
+    leaves_alone(NULL, true);
+    leaves_alone(rndv_of_4_kib, false);
+}
+
+static unsigned held_by(int n, int of)
+{
+    unsigned count = 0;
+    struct vbn_rxbuf *buf;
+
+    STAILQ_FOREACH(buf, &side[n].to[of]->tag.held, held_entry)
+    {
+        count++;
+    }
+    return count;
+}
+
+static void nothing_early_and_small_queue(struct vbn_options *opts)
+{
+    opts->unexpected_limit = 0;
+    opts->window = 80;
+    opts->srq_depth = 2048;
+}
+
+static bool have_each_other(void)
+{
+    return side[0].to[1]->conn && side[1].to[0]->conn;
+}
+
+/* Messages that are held keep their receive buffers, also those of former connections: others'
+ * windows are not made of these. */
+static void held_messages_take_nobodys_window(void **state)
+{
+    const struct fabric_node_attr iwarp = {.transport = FABRIC_IWARP};
+    int n = 0;
+
+    (void)state;
+    pair_open(3, 1, NULL, &iwarp, nothing_early_and_small_queue);
+    pair_endpoint(1, 0);
+    for (int i = 0; i < 3000; i++) /* the window widens */
+        if (pair_send(0, 1, 200) || i % 90 == 0)
+            pair_turn();
+    pair_until(pair_quiet, 1000);
+    assert_int_equal(pair_send(2, 1, 20), VBN_OK);
+    pair_until(pair_quiet, 1000);
+    for (int i = 0; i < 200; i++)
+        assert_true(tag_send(0, 1, 200, 1, &sends[n++]) >= 0);
+    pair_pass(100);
+    assert_true(held_by(1, 0) > 40);
+    fabric_qp_fail(side[0].to[1]->conn->q.qp_num);
+    pair_pass(100);
+    pair_until(have_each_other, 1000);
+    for (int i = 0; i < 3000; i++) { /* in bursts, as any peer may */
+        if (pair_send(2, 1, 200) || i % 90 == 0)
+            pair_turn();
+        if (i % 300 == 299) { /* side 1 computes */
+            side[1].asleep = true;
+            pair_pass(3);
+            side[1].asleep = false;
+        }
+    }
+    pair_pass(1000);
+    assert_int_equal(side[1].got[2], side[2].sent[1]);
+    assert_int_equal(COUNTER(2, conns_lost), 0);
+    assert_true(side[1].ctx->rx.stale > 0);
+    for (int i = 0; i < n; i++) {
+        fabric_enter(side[1].rank);
+        if (vbn_tag_recv(side[1].ctx, NULL, bytes[1], sizeof(bytes[1]), 1, VBN_TAG_MAX, &receive) ==
+            VBN_PENDING)
+            pair_until(receive_is_over, 20000);
+    }
+    assert_int_equal(side[1].ctx->rx.stale, 0);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_teardown(name, pair_teardown)
@@ -713,6 +937,12 @@ int main(void)
         T(link_that_flaps),
         T(device_removed),
         T(nothing_lingers_after_a_failure),
+        T(refused_while_nothing_may_be_early),
+        T(sleeps_with_messages_held),
+        T(sleeps_with_sends_that_wait),
+        T(a_send_that_waits_is_registered_once),
+        T(eager_messages_leave_alone),
+        T(held_messages_take_nobodys_window),
     };
 
     return cmocka_run_group_tests_name("pair", tests, NULL, NULL);

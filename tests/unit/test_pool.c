@@ -219,6 +219,24 @@ static void growth_gives_up_in_the_end(void **state)
     assert_null(vbn_pool_get(&pool));
 }
 
+/* What was short, locked memory perhaps, may be there again; it is not asked for each time. */
+static void growth_that_failed_is_tried_again(void **state)
+{
+    (void)state;
+    make(BUF_LEN, UINT32_MAX);
+    assert_int_equal(vbn_pool_reserve(&pool, 4), VBN_OK);
+    for (int i = 0; i < 4; i++)
+        assert_non_null(vbn_pool_get(&pool));
+    fake_fail(FAKE_REG_MR, 0, ENOMEM);
+    assert_null(vbn_pool_get(&pool));
+    assert_int_equal(vbn_pool_left(&pool), 0);
+    fake_fail(FAKE_REG_MR, UINT32_MAX, 0);
+    assert_null(vbn_pool_get(&pool));
+    unit.now_ns += 100 * UNIT_MS;
+    assert_non_null(vbn_pool_get(&pool));
+    assert_true(vbn_pool_left(&pool) > 1000);
+}
+
 static void memory_fails_at_each_step(void **state)
 {
     int live = fake_live();
@@ -263,6 +281,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(slabs_stay_within_a_huge_page, setup, teardown),
         cmocka_unit_test_setup_teardown(growth_shrinks_to_what_fits, setup, teardown),
         cmocka_unit_test_setup_teardown(growth_gives_up_in_the_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(growth_that_failed_is_tried_again, setup, teardown),
         cmocka_unit_test_setup_teardown(memory_fails_at_each_step, setup, teardown),
         cmocka_unit_test_setup_teardown(fini_gives_everything_back, setup, teardown),
     };

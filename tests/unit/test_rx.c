@@ -387,18 +387,17 @@ static void window_grows_no_further_than_the_queue(void **state)
     assert_int_equal(ctx->rx.granted, 9);
 }
 
-/* Without memory for more the window stays what it is, and the queue is as long as it got. */
+/* Without memory for more the window stays what it is. */
 static void window_without_memory(void **state)
 {
     (void)state;
-    ctx->rx.pool.max = ctx->rx.pool.count;
+    ctx->rx.pool.max = ctx->rx.pool.limit = ctx->rx.pool.count;
     while (ctx->rx.pool.free_count)
         vbn_pool_get(&ctx->rx.pool);
     for (int i = 0; i < 4; i++)
         lone_am(conn, 5, "x", 1);
     assert_int_equal(conn->window, 8);
     assert_int_equal(ctx->rx.granted, 8);
-    assert_int_equal(ctx->rx.max, ctx->rx.shared.target);
     assert_int_equal(unit.failures, 0);
 }
 

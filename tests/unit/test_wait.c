@@ -6,6 +6,7 @@
 #include "lone.h"
 
 #include <poll.h>
+#include <pthread.h>
 
 static vbn_context_t *ctx;
 static unsigned polled_us;     /* of the present wait */
@@ -139,12 +140,110 @@ static void threads_find_the_queues_armed(void **state)
     assert_true(fake_cq_armed(ctx->cqs.cq[0]->cq));
 }
 
+/* --- with other threads -------------------------------------------------------------------------
+ */
+
+static int armed_rc, armed_timeout_ms;
+static unsigned later;
+
+static void *arm_it(void *arg)
+{
+    (void)arg;
+    armed_rc = vbn_arm(ctx, &armed_timeout_ms);
+    return NULL;
+}
+
+static void later_done(struct vbn_comp *comp, const struct ibv_wc *wc)
+{
+    (void)comp;
+    (void)wc;
+    later++;
+}
+static struct vbn_comp later_comp = {.done = later_done};
+
+/* A callback that takes its time: another message comes, then another thread arms. */
+static void slow_callback(struct vbn_comp *comp, const struct ibv_wc *wc)
+{
+    struct ibv_wc second = {.wr_id = (uintptr_t)&later_comp, .status = IBV_WC_SUCCESS};
+    pthread_t thread;
+
+    (void)comp;
+    (void)wc;
+    vbn_unlock(ctx);
+    fake_completion(ctx->cqs.cq[0]->cq, &second);
+    assert_int_equal(pthread_create(&thread, NULL, arm_it, NULL), 0);
+    pthread_join(thread, NULL);
+    vbn_lock(ctx);
+}
+static struct vbn_comp slow = {.done = slow_callback};
+
+/* The other one has looked before that message came, and may turn to something else. */
+static void nobody_sleeps_beside_anothers_look(void **state)
+{
+    struct ibv_wc first = {.wr_id = (uintptr_t)&slow, .status = IBV_WC_SUCCESS};
+
+    (void)state;
+    lone_close(ctx);
+    ctx = lone_open(tweak_threads);
+    ctx->armed = false;
+    armed_rc = VBN_OK;
+    fake_completion(ctx->cqs.cq[0]->cq, &first);
+    assert_true(vbn_progress(ctx) > 0);
+    assert_int_equal(armed_rc, VBN_ERR_AGAIN);
+    assert_int_equal(armed_timeout_ms, 0);
+    assert_true(vbn_progress(ctx) > 0);
+    assert_int_equal(later, 1);
+}
+
+static struct vbn_op op;
+static bool watched;
+static unsigned trapped;
+
+static void trap(struct vbn_op *o)
+{
+    (void)o;
+    trapped++;
+}
+
+int __real_pthread_mutex_unlock(pthread_mutex_t *m);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *m);
+
+/* Here another thread may run that has seen the status, and uses the memory for something else. */
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *m)
+{
+    int rc = __real_pthread_mutex_unlock(m);
+
+    if (watched && op.status != VBN_PENDING)
+        op.done = trap;
+    return rc;
+}
+
+static void an_operation_that_is_over_may_be_gone(void **state)
+{
+    char in;
+
+    (void)state;
+    lone_close(ctx);
+    ctx = lone_open(tweak_threads);
+    op.done = NULL;
+    assert_int_equal(vbn_tag_recv(ctx, NULL, &in, 1, 1, VBN_TAG_MAX, &op), VBN_PENDING);
+    watched = true;
+    assert_int_equal(vbn_tag_cancel(ctx, &op), VBN_OK);
+    vbn_progress(ctx);
+    watched = false;
+    assert_int_equal(op.status, VBN_ERR_CANCELED);
+    assert_ptr_equal(op.done, trap); /* the test is one of what it says */
+    assert_int_equal(trapped, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_message_is_taken_before_its_event, setup, teardown),
         cmocka_unit_test_setup_teardown(no_polling_where_it_is_in_vain, setup, teardown),
         cmocka_unit_test_setup_teardown(threads_find_the_queues_armed, setup, teardown),
+        cmocka_unit_test_setup_teardown(nobody_sleeps_beside_anothers_look, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_operation_that_is_over_may_be_gone, setup, teardown),
     };
 
     return cmocka_run_group_tests_name("wait", tests, NULL, NULL);

@@ -70,7 +70,7 @@ tests_unit_test_turns_LDFLAGS = $(UNIT_LINK)
 tests_unit_test_tx_SOURCES = tests/unit/test_tx.c $(UNIT_COMMON)
 tests_unit_test_tx_LDFLAGS = $(UNIT_LINK)
 tests_unit_test_wait_SOURCES = tests/unit/test_wait.c $(UNIT_COMMON)
-tests_unit_test_wait_LDFLAGS = $(UNIT_LINK)
+tests_unit_test_wait_LDFLAGS = $(UNIT_LINK) -Wl,--wrap=pthread_mutex_unlock
 tests_unit_test_wire_SOURCES = tests/unit/test_wire.c $(UNIT_COMMON)
 tests_unit_test_wire_LDFLAGS = $(UNIT_LINK)
 
