@@ -165,6 +165,13 @@ static bool is_stale(const struct vbn_conn *attempt)
            vbn_now_ns(attempt->ctx) - attempt->since_ns >= GIVE_WAY_NS;
 }
 
+/* The session is that of an endpoint of ours which is no more. On iWARP who asks may have one that
+ * who accepted never had. */
+static bool means_former(const vbn_endpoint_t *ep, const struct vbn_wire_hello *hello)
+{
+    return hello->session && !ep->session && !ep->answered && !ep->ctx->device.iwarp;
+}
+
 /*
  * Both may connect at once. Who has not asked yet takes the peer's request; of two the one of the
  * context with the larger uid goes on, and each side can tell alone which that is. An answer
@@ -183,7 +190,7 @@ static uint8_t make_way(vbn_endpoint_t *ep, const struct vbn_wire_hello *hello)
     }
     if (vbn_endpoint_leaves(ep) && !ep->recovery.since_ns)
         return VBN_REASON_CLOSED; /* takes nobody new, but goes on with one that it has lost */
-    if (vbn_seq_before(ep->tx_next, hello->rx_next))
+    if (vbn_seq_before(ep->tx_next, hello->rx_next) || means_former(ep, hello))
         return VBN_REASON_CLOSED; /* it means a session that is over */
     if (!vbn_endpoint_may_expect(ep, hello->rx_next))
         return VBN_REASON_BUSY; /* a request that its sender has given up long ago */
@@ -249,8 +256,10 @@ static void take_request(vbn_context_t *ctx, const struct cm_event *ev)
         ep = asked_for(ctx, &hello, &reason);
         ctx->slow_work = true; /* nothing stays of a stranger who is refused */
     }
-    if (!reason && !(conn = vbn_conn_create(ep, ev->id)))
+    if (!reason && !(conn = vbn_conn_create(ep, ev->id))) {
+        vbn_endpoint_retry(ep); /* an attempt of ours may have made way */
         reason = VBN_REASON_BUSY;
+    }
     if (reason) {
         log_refusal(ctx, &hello, reason);
         refuse(ctx, ev->id, reason,

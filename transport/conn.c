@@ -117,14 +117,17 @@ static struct rdma_conn_param conn_param(const struct vbn_conn *conn, uint8_t ve
     };
 }
 
-/* A request or an answer may have been lost with the link. */
+/* A request or an answer may have been lost with the link; and the kernel of a peer that does not
+ * answer may ask for patience again and again. */
 static void limit_attempt(struct vbn_conn *conn)
 {
-    uint64_t ms = vbn_recover_attempt_ms(conn->ep);
+    uint64_t ms = vbn_recover_attempt_ms(conn->ep), now = vbn_now_ns(conn->ctx);
 
     conn->asked = true;
     if (ms)
         set_deadline(conn, ms * VBN_MS_NS);
+    else if (conn->active)
+        set_deadline(conn, vbn_max(conn->ep->connect_by_ns, now + 1) - now);
 }
 
 static void act_connect(struct vbn_conn *conn)

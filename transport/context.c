@@ -220,6 +220,9 @@ void vbn_context_fault(vbn_context_t *ctx, const char *what)
     struct vbn_conn *conn;
     vbn_endpoint_t *ep, *next;
 
+    if (!ctx->faulted)
+        vbn_log(ctx, VBN_LOG_ERROR, "device %s: %s; all its connections end", ctx->device.name,
+                what);
     ctx->faulted = true;
     TAILQ_FOREACH(conn, &ctx->conns, entry)
     {
@@ -239,14 +242,27 @@ static void port_may_differ(vbn_context_t *ctx, enum ibv_event_type type)
 {
     bool back = type == IBV_EVENT_PORT_ACTIVE || type == IBV_EVENT_GID_CHANGE ||
                 type == IBV_EVENT_LID_CHANGE;
-    bool gone = vbn_device_has_lost_address(ctx);
 
     if (back || type == IBV_EVENT_PORT_ERR)
         vbn_device_look_at_link(ctx);
     if (!back)
         return;
     ctx->port_changed_ns = ctx->next_probe_ns = vbn_now_ns(ctx);
-    vbn_recover_look_again(ctx, gone);
+    vbn_recover_look_again(ctx, vbn_device_addresses_since(ctx));
+}
+
+/* Events of queue pairs and the like name no port. */
+static bool is_of_another_port(const vbn_context_t *ctx, const struct ibv_async_event *event)
+{
+    switch (event->event_type) {
+    case IBV_EVENT_PORT_ACTIVE:
+    case IBV_EVENT_PORT_ERR:
+    case IBV_EVENT_LID_CHANGE:
+    case IBV_EVENT_GID_CHANGE:
+        return event->element.port_num != ctx->device.port;
+    default:
+        return false;
+    }
 }
 
 static void take_async_event(vbn_context_t *ctx, const struct ibv_async_event *event)
@@ -268,11 +284,11 @@ static void take_async_event(vbn_context_t *ctx, const struct ibv_async_event *e
     case IBV_EVENT_DEVICE_FATAL:
     case IBV_EVENT_CQ_ERR:
     case IBV_EVENT_SRQ_ERR:
-        vbn_log(ctx, VBN_LOG_ERROR, "device %s: %s; all its connections end", ctx->device.name,
-                ibv_event_type_str(event->event_type));
         vbn_context_fault(ctx, ibv_event_type_str(event->event_type));
         break;
     default:
+        if (is_of_another_port(ctx, event))
+            break;
         vbn_log(ctx, VBN_LOG_INFO, "device %s: %s", ctx->device.name,
                 ibv_event_type_str(event->event_type));
         port_may_differ(ctx, event->event_type);

@@ -53,6 +53,7 @@ struct vbn_context {
     pthread_mutex_t mutex;
     uint64_t looked_ns; /* when the slow side was looked at last, or a sleep was over */
     uint64_t next_events_ns, next_acks_ns, next_probe_ns;
+    uint64_t going_by_ns;     /* addresses that went are followed by others until then */
     uint64_t port_changed_ns; /* when its link came, or its addresses changed, last; 0: never */
     uint64_t hurry_ns;        /* from when on closing hurries */
 

@@ -373,14 +373,16 @@ static void look_at_addresses(struct vbn_device *dev)
         dev->addrs_seen = vbn_netif_there(dev->addrs, dev->addr_count, &dev->addrs_there);
 }
 
-bool vbn_device_has_lost_address(vbn_context_t *ctx)
+int vbn_device_addresses_since(vbn_context_t *ctx)
 {
     struct vbn_device *dev = &ctx->device;
     uint32_t told = dev->addrs_told;
 
     look_at_addresses(dev);
     dev->addrs_told = dev->addrs_there;
-    return told & ~dev->addrs_there;
+    if (told & ~dev->addrs_there)
+        return -1;
+    return (dev->addrs_there & ~told) != 0;
 }
 
 bool vbn_device_has_address(vbn_context_t *ctx, const struct sockaddr *addr)

@@ -50,8 +50,9 @@ const union vbn_sockaddr *vbn_device_addr_for(const struct vbn_device *dev,
  */
 void vbn_device_look_at_link(vbn_context_t *ctx);
 
-/* Whether an address has gone since the last call. */
-bool vbn_device_has_lost_address(vbn_context_t *ctx);
+/* What has become of the addresses since the last call: -1 one is gone, 1 one is back, 0 neither.
+ */
+int vbn_device_addresses_since(vbn_context_t *ctx);
 
 /* Whether ADDR, one of the port's, is there, on a netdev that is up; true where that cannot be
  * told. A system call, and more only after a change. */

@@ -148,6 +148,11 @@ void vbn_endpoint_start_attempt(vbn_endpoint_t *ep)
 
     if (!may_attempt(ep))
         return;
+    if (ctx->faulted) {
+        vbn_endpoint_fail(ep, VBN_ERR_DEVICE, "peer %s cannot be connected: device %s has failed",
+                          ep->name, ctx->device.name);
+        return;
+    }
     if (!ep->addr_known || !next_address(ep, &dst)) {
         vbn_endpoint_fail(ep, VBN_ERR_UNREACHABLE,
                           "peer %s: no address of it can be reached from "
@@ -200,6 +205,12 @@ void vbn_endpoint_wait(vbn_endpoint_t *ep, uint64_t ms, uint64_t latest_ns,
 static void retry_in(vbn_endpoint_t *ep, uint64_t ms)
 {
     vbn_endpoint_wait(ep, ms, UINT64_MAX, try_again);
+}
+
+void vbn_endpoint_retry(vbn_endpoint_t *ep)
+{
+    if (may_attempt(ep) && ep->addr_known)
+        retry_in(ep, BACKOFF_MS);
 }
 
 void vbn_endpoint_up(vbn_endpoint_t *ep, struct vbn_conn *conn)

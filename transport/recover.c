@@ -198,10 +198,13 @@ void vbn_recover_resume(vbn_endpoint_t *ep, struct vbn_conn *conn)
     r->since_ns = 0;
 }
 
-void vbn_recover_look_again(vbn_context_t *ctx, bool gone)
+void vbn_recover_look_again(vbn_context_t *ctx, int addresses)
 {
     vbn_endpoint_t *ep, *next;
+    uint64_t now = vbn_now_ns(ctx);
 
+    if (addresses)
+        ctx->going_by_ns = addresses < 0 ? now + GOING_MS * VBN_MS_NS : now;
     HASH_ITER(hh, ctx->endpoints, ep, next)
     {
         if (!ep->recovery.since_ns || !ep->addr_known)
@@ -210,11 +213,16 @@ void vbn_recover_look_again(vbn_context_t *ctx, bool gone)
         if (ep->attempt && ep->attempt->active)
             vbn_conn_fail(ep->attempt, VBN_EV_TIMEOUT, "the link has changed");
         if (ep->timer.at_ns)
-            wait_ms(ep, gone ? GOING_MS : 1);
+            wait_ms(ep, now < ctx->going_by_ns ? GOING_MS : 1);
     }
 }
 
 uint64_t vbn_recover_attempt_ms(const vbn_endpoint_t *ep)
 {
-    return ep->recovery.since_ns ? vbn_max(outage_ms(ep) / 2, ATTEMPT_MS) : 0;
+    uint64_t now = vbn_now_ns(ep->ctx), by = ep->recovery.by_ns;
+    uint64_t left = by > now ? (by - now) / VBN_MS_NS : 0;
+
+    if (!ep->recovery.since_ns)
+        return 0;
+    return vbn_max(vbn_min(outage_ms(ep) / 2, left), ATTEMPT_MS);
 }

@@ -39,9 +39,9 @@ void vbn_recover_attempt_failed(vbn_endpoint_t *ep, struct vbn_conn *conn);
  */
 void vbn_recover_resume(vbn_endpoint_t *ep, struct vbn_conn *conn);
 
-/* The port works again, or its addresses are others: who waits for that tries now. Where an address
- * has GONE others may follow: he waits a moment. */
-void vbn_recover_look_again(vbn_context_t *ctx, bool gone);
+/* The port works again, or its addresses are others: who waits for that tries now. ADDRESSES are as
+ * vbn_device_addresses_since() says: where one is gone others may follow, and he waits a moment. */
+void vbn_recover_look_again(vbn_context_t *ctx, int addresses);
 
 /* The time to wait for the next attempt is over: for the endpoint's timer. */
 void vbn_recover_wait_over(struct vbn_timer *timer);

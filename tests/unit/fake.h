@@ -147,8 +147,9 @@ void fake_completion(struct ibv_cq *cq, const struct ibv_wc *wc);
 unsigned fake_completions(const struct ibv_cq *cq); /* not yet polled */
 bool fake_cq_armed(const struct ibv_cq *cq);
 
-/* An asynchronous event of the device. */
+/* An asynchronous event of the device, or of its PORT, which is 1 where there is no QP. */
 void fake_async(struct ibv_context *verbs, enum ibv_event_type type, struct ibv_qp *qp);
+void fake_port_event(int port, enum ibv_event_type type);
 unsigned fake_async_acked(void);
 
 /* --- connections ------------------------------------------------------------------------------ */

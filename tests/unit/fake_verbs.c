@@ -742,12 +742,24 @@ void fake_flush(struct ibv_qp *qp)
 
 /* --- asynchronous events, names --------------------------------------------------------------- */
 
+static void async(struct ibv_async_event event)
+{
+    assert_true(fake.async_head + fake.async_count < ASYNC_MAX);
+    fake.async[fake.async_head + fake.async_count++] = event;
+}
+
 void fake_async(struct ibv_context *verbs, enum ibv_event_type type, struct ibv_qp *qp)
 {
     (void)verbs;
-    assert_true(fake.async_head + fake.async_count < ASYNC_MAX);
-    fake.async[fake.async_head + fake.async_count++] =
-        (struct ibv_async_event){.element.qp = qp, .event_type = type};
+    if (qp)
+        async((struct ibv_async_event){.element.qp = qp, .event_type = type});
+    else
+        fake_port_event(1, type);
+}
+
+void fake_port_event(int port, enum ibv_event_type type)
+{
+    async((struct ibv_async_event){.element.port_num = port, .event_type = type});
 }
 
 unsigned fake_async_acked(void)

@@ -597,6 +597,70 @@ static void unconfirmed_but_heard(void **state)
     assert_int_equal(unit.failures, 0);
 }
 
+static void count_delivered(void *arg, vbn_endpoint_t *ep, uint8_t id, void *data, size_t len)
+{
+    (void)ep, (void)id, (void)data, (void)len;
+    ++*(unsigned *)arg;
+}
+
+static void short_recovery(struct vbn_options *opts)
+{
+    opts->recovery_timeout_ms = 1000;
+}
+
+/* The peer would repeat what it sent to an endpoint that is no more: a new one has never had it. */
+static void session_of_a_former_endpoint(void **state)
+{
+    struct vbn_wire_hello hello;
+    unsigned delivered = 0;
+    struct vbn_conn *conn;
+    vbn_endpoint_t *ep;
+
+    (void)state;
+    lone_close(ctx);
+    ctx = lone_open(short_recovery);
+    vbn_am_handler(ctx, 5, count_delivered, &delivered);
+    conn = lone_connect(ctx, 7);
+    lone_am(conn, 5, "x", 1);
+    assert_int_equal(delivered, 1);
+    vbn_endpoint_close(conn->ep); /* the farewell, and the acknowledgement, are lost */
+    vbn_conn_fail(conn, VBN_EV_QP_ERROR, "test");
+    for (int i = 0; i < 3000 && (ep = vbn_endpoint_find(ctx, 7)); i++) {
+        if (ep->attempt && ep->attempt->state == VBN_CONN_ADDR)
+            fake_event(ep->attempt->id, RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH, NULL, 0);
+        lone_progress(ctx);
+    }
+    assert_null(vbn_endpoint_find(ctx, 7));
+    ep = lone_peer(ctx, 7);
+    hello = lone_hello(ctx, 7);
+    hello.session = 1;
+    lone_request(ctx, &hello);
+    lone_progress(ctx);
+    assert_null(ep->attempt);
+    hello.session = 0; /* one that knows of nothing before */
+    lone_request(ctx, &hello);
+    lone_progress(ctx);
+    assert_non_null(ep->attempt);
+}
+
+/* Our own request made way for one that there is no memory for. */
+static void makes_way_without_memory(void **state)
+{
+    struct vbn_conn *conn = lone_attempt(ctx, 200, VBN_CONN_CONNECTING); /* larger than ours */
+    struct vbn_wire_hello hello = lone_hello(ctx, 200);
+    vbn_endpoint_t *ep = conn->ep;
+
+    (void)state;
+    assert_int_equal(vbn_am_send(ep, 1, NULL, 0), VBN_OK);
+    lone_request(ctx, &hello);
+    unit_fail_alloc(1);
+    lone_progress(ctx);
+    unit_fail_alloc(0);
+    assert_true(ep->attempt != conn);
+    lone_pass(ctx, 100);
+    assert_non_null(ep->attempt);
+}
+
 static void device_removal(void **state)
 {
     struct vbn_conn *conn = lone_connect(ctx, 7);
@@ -653,6 +717,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(errors_on_the_way, setup, teardown),
         cmocka_unit_test_setup_teardown(completions_before_the_disconnect, setup, teardown),
         cmocka_unit_test_setup_teardown(unconfirmed_but_heard, setup, teardown),
+        cmocka_unit_test_setup_teardown(session_of_a_former_endpoint, setup, teardown),
+        cmocka_unit_test_setup_teardown(makes_way_without_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(device_removal, setup, teardown),
         cmocka_unit_test_setup_teardown(events_that_say_nothing, setup, teardown),
     };

@@ -644,7 +644,27 @@ static void device_event_ends_all(void **state)
         lone_progress(ctx);
         assert_int_equal(unit.failures, 2 * (i + 1));
         assert_contains(unit.log[VBN_LOG_ERROR], "fake0");
+        lone_close(ctx);
+        ctx = lone_open(NULL);
     }
+}
+
+/* Nor will any begin: neither what is under way then, nor what is wanted later. */
+static void device_event_ends_attempts(void **state)
+{
+    struct vbn_conn *conn = lone_attempt(ctx, 8, VBN_CONN_CONNECTING);
+
+    (void)state;
+    assert_int_equal(vbn_am_send(conn->ep, 1, NULL, 0), VBN_OK);
+    fake_async(ctx->device.verbs, IBV_EVENT_DEVICE_FATAL, NULL);
+    lone_pass(ctx, 2000);
+    assert_int_equal(unit.failures, 1);
+    assert_int_equal(unit.failed[0].status, VBN_ERR_DEVICE);
+    assert_contains(unit.failed[0].reason, "device fake0 has failed");
+    vbn_am_send(lone_peer(ctx, 9), 1, NULL, 0);
+    lone_pass(ctx, 10);
+    assert_int_equal(unit.failures, 2);
+    assert_int_equal(unit.failed[1].status, VBN_ERR_DEVICE);
 }
 
 static void device_event_that_says_nothing(void **state)
@@ -702,6 +722,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(first_cause_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(device_event_ends_one, setup, teardown),
         cmocka_unit_test_setup_teardown(device_event_ends_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(device_event_ends_attempts, setup, teardown),
         cmocka_unit_test_setup_teardown(device_event_that_says_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(communication_established_early, setup, teardown),
     };

@@ -734,10 +734,27 @@ static void not_for_a_released_one(void **state)
     assert_null(vbn_endpoint_find(ctx, 7));
 }
 
+/* The peer's kernel may ask for patience for ever; connect_timeout_ms is the limit. */
+static void nobody_answers_the_request(void **state)
+{
+    uint64_t start = unit.now_ns;
+    struct vbn_conn *conn = lone_attempt(ctx, 8, VBN_CONN_CONNECTING);
+
+    (void)state;
+    assert_int_equal(vbn_am_send(conn->ep, 1, NULL, 0), VBN_OK);
+    while (!unit.failures && unit.now_ns < start + 60000ull * UNIT_MS)
+        lone_progress(ctx);
+    assert_int_equal(unit.failures, 1);
+    assert_int_equal(unit.failed[0].status, VBN_ERR_UNREACHABLE);
+    assert_contains(unit.failed[0].reason, "no answer in time");
+    assert_in_range((unit.now_ns - start) / UNIT_MS, 9900, 10500);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        T(nobody_answers_the_request),
         T(one_for_each_peer),
         T(the_peer_may_have_come_first),
         T(unknown_and_unconnected),

@@ -835,6 +835,59 @@ static void well_since_the_link_is_back(void **state)
     assert_ptr_equal(ep->conn, conn);
 }
 
+/* What happens at another port of the device says nothing of ours. */
+static void events_of_another_port(void **state)
+{
+    (void)state;
+    message_under_way();
+    fake_port_event(2, IBV_EVENT_PORT_ACTIVE);
+    lone_pass(ctx, 1100);
+    assert_ptr_equal(ep->conn, conn);
+}
+
+/* Other events before, and one for each GID of an address, do not hide that it has gone. */
+static void an_address_goes_among_other_events(void **state)
+{
+    uint64_t then;
+
+    (void)state;
+    link_is(IBV_PORT_DOWN);
+    lose(IBV_WC_RETRY_EXC_ERR);
+    for (int i = 0; i < 150; i++) {
+        if (ep->attempt)
+            fake_event(ep->attempt->id, RDMA_CM_EVENT_ADDR_ERROR, -ENETUNREACH, NULL, 0);
+        lone_progress(ctx);
+    }
+    assert_true(ep->timer.at_ns > 0);
+    fake_address_flags("eth0", 0);
+    ctx->device.addrs_seen = false;
+    fake_async(ctx->device.verbs, IBV_EVENT_QP_LAST_WQE_REACHED, conn->q.qp);
+    fake_async(ctx->device.verbs, IBV_EVENT_GID_CHANGE, NULL);
+    fake_async(ctx->device.verbs, IBV_EVENT_GID_CHANGE, NULL);
+    then = unit.now_ns;
+    lone_progress(ctx);
+    assert_true(ep->timer.at_ns >= then + 100 * UNIT_MS);
+    fake_address_flags("eth0", IFF_UP);
+}
+
+/* No answer at all is no reason to wait longer than is allowed. */
+static void a_silent_host_is_lost_in_time(void **state)
+{
+    uint64_t start = unit.now_ns;
+
+    (void)state;
+    ctx->opts.recovery_timeout_ms = 60000;
+    lose(IBV_WC_RETRY_EXC_ERR);
+    while (!unit.failures && unit.now_ns < start + 200000ull * UNIT_MS) {
+        if (ep->attempt && ep->attempt->state == VBN_CONN_ADDR)
+            fake_event(ep->attempt->id, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL, 0);
+        else if (ep->attempt && ep->attempt->state == VBN_CONN_ROUTE)
+            fake_event(ep->attempt->id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL, 0);
+        lone_progress(ctx);
+    }
+    assert_in_range((unit.now_ns - start) / UNIT_MS, 59000, 61000);
+}
+
 /* A disconnect whose peer stays silent is over in time. */
 static void a_peer_that_does_not_part(void **state)
 {
@@ -894,6 +947,9 @@ int main(void)
         T(stuck_since_an_address_was_away),
         T(stuck_as_soon_as_an_address_goes),
         T(well_since_the_link_is_back),
+        T(events_of_another_port),
+        T(an_address_goes_among_other_events),
+        T(a_silent_host_is_lost_in_time),
         T(a_peer_that_does_not_part),
     };
 
