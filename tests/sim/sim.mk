@@ -88,3 +88,5 @@ soak: tests/sim/simulate$(EXEEXT)
 	tests/sim/simulate$(EXEEXT) --seeds $$(date +%s)000.. --ranks $(RANKS) --jobs $(JOBS)
 
 .PHONY: check-sim soak
+
+EXTRA_DIST += tests/sim/mutants
