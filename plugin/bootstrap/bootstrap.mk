@@ -27,6 +27,6 @@ libverbena_bootstrap_la_CPPFLAGS = $(AM_CPPFLAGS) $(VBN_NDEBUG) -iquote $(srcdir
 libverbena_bootstrap_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 libverbena_bootstrap_la_LIBADD = libverbena_loader.la libverbena.la $(PMIX_LIBS)
 libverbena_bootstrap_la_LDFLAGS = $(AM_LDFLAGS) -no-undefined -version-info $(VBN_VERSION_INFO) \
-	-Wl,--version-script=$(VBN_BOOTSTRAP_MAP)
+	-R $(libdir) -Wl,--version-script=$(VBN_BOOTSTRAP_MAP)
 libverbena_bootstrap_la_DEPENDENCIES = libverbena_loader.la libverbena.la $(VBN_BOOTSTRAP_MAP)
 EXTRA_DIST += plugin/bootstrap/verbena_bootstrap.map

@@ -30,6 +30,6 @@ libverbena_loader_la_SOURCES = $(VBN_LOADER_SOURCES)
 libverbena_loader_la_CPPFLAGS = $(AM_CPPFLAGS) $(VBN_NDEBUG) -DVBN_PLUGIN_FOLDER='"$(plugindir)"'
 libverbena_loader_la_LIBADD = libverbena.la $(DL_LIBS)
 libverbena_loader_la_LDFLAGS = $(AM_LDFLAGS) -no-undefined -version-info $(VBN_VERSION_INFO) \
-	-Wl,--version-script=$(VBN_LOADER_MAP)
+	-R $(libdir) -Wl,--version-script=$(VBN_LOADER_MAP)
 libverbena_loader_la_DEPENDENCIES = libverbena.la $(VBN_LOADER_MAP)
 EXTRA_DIST += plugin/loader/verbena_loader.map

@@ -19,6 +19,7 @@ tools_perf_verbena_perf_SOURCES = $(VBN_PERF_SOURCES)
 tools_perf_verbena_perf_CPPFLAGS = $(AM_CPPFLAGS) -iquote $(srcdir)/plugin/loader \
 	-iquote $(srcdir)/plugin/bootstrap
 tools_perf_verbena_perf_LDADD = libverbena_bootstrap.la libverbena_loader.la libverbena.la
+tools_perf_verbena_perf_LDFLAGS = $(AM_LDFLAGS) -R $(libdir)
 
 # The same on MPI: tools/perf/mpi.c instead of the loader and a transport.
 if HAVE_MPI_CC
@@ -27,6 +28,7 @@ tools_perf_verbena_perf_mpi_SOURCES = $(VBN_PERF_SOURCES) tools/perf/mpi.c
 tools_perf_verbena_perf_mpi_CPPFLAGS = $(tools_perf_verbena_perf_CPPFLAGS)
 tools_perf_verbena_perf_mpi_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 tools_perf_verbena_perf_mpi_LDADD = libverbena.la $(MPI_LIBS)
+tools_perf_verbena_perf_mpi_LDFLAGS = $(AM_LDFLAGS) -R $(libdir)
 endif
 
 EXTRA_DIST += tools/bench-mpi tools/bench-table tools/plot-coll tools/plot-common.sh tools/plot-table

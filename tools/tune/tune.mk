@@ -7,3 +7,4 @@ tools_tune_verbena_tune_SOURCES = tools/tune/main.c tools/tune/measure.c tools/t
 tools_tune_verbena_tune_CPPFLAGS = $(AM_CPPFLAGS) -iquote $(srcdir)/plugin/loader \
 	-iquote $(srcdir)/plugin/bootstrap
 tools_tune_verbena_tune_LDADD = libverbena_bootstrap.la libverbena_loader.la libverbena.la -lm
+tools_tune_verbena_tune_LDFLAGS = $(AM_LDFLAGS) -R $(libdir)
