@@ -166,8 +166,9 @@ int vbn_team_split(vbn_team_t *parent, const uint32_t *ranks, uint32_t count, ui
                    vbn_team_t **team, struct vbn_error *err);
 
 /*
- * Frees TEAM. VBN_ERR_AGAIN, and nothing freed, while an operation is under way or a persistent
- * request has not been freed.
+ * Frees TEAM. VBN_ERR_AGAIN, and nothing freed, while an operation is under way, one of
+ * vbn_coll_istart() is over but was not asked for its end, or a persistent request has not been
+ * freed.
  */
 int vbn_team_destroy(vbn_team_t *team);
 
@@ -289,7 +290,8 @@ void vbn_coll_free(vbn_coll_req_t *req);
  * way. */
 size_t vbn_coll_progress(vbn_team_t *team);
 
-/* What the last blocking operation of TEAM that failed has to say; "" if none did. */
+/* What the last operation of TEAM that is gone with its end (blocking, or by vbn_coll_istart()) and
+ * failed has to say; a blocking call empties it first. */
 const char *vbn_team_error(const vbn_team_t *team);
 
 /* Blocking calls: 0 or an error, see the head of this file and struct vbn_coll_args. */

@@ -291,10 +291,11 @@ void vbn_counters(vbn_context_t *ctx, struct vbn_counters *counters);
  * connected first, or a call was made before, the same one is returned. Nothing is sent; the first
  * message, put or get connects. USER is the caller's, see vbn_endpoint_user(); NULL leaves what an
  * earlier call gave. Owned by CTX.
- * VBN_ERR_INVALID: not an address. VBN_ERR_VERSION: no wire version in common. VBN_ERR_REFUSED:
- * another job's key. VBN_ERR_UNREACHABLE: no address family in common. *ERR (may be NULL) tells.
- * VBN_ERR_AGAIN: an endpoint of this peer was closed and is not over yet; progress and try again.
- * VBN_ERR_CLOSED: after vbn_shutdown().
+ * VBN_ERR_INVALID: not an address, or this context's own. VBN_ERR_VERSION: no wire version in
+ * common. VBN_ERR_REFUSED: another job's key, another eager_limit. VBN_ERR_UNREACHABLE: no address
+ * family in common. *ERR (may be NULL) tells. VBN_ERR_AGAIN: an endpoint of this peer was closed
+ * and is not over yet; progress and try again. VBN_ERR_NO_MEMORY. VBN_ERR_CLOSED: after
+ * vbn_shutdown().
  */
 int vbn_endpoint_create(vbn_context_t *ctx, const void *addr, size_t addr_len, void *user,
                         vbn_endpoint_t **ep, struct vbn_error *err);
@@ -368,13 +369,13 @@ int vbn_half_create(vbn_context_t *ctx, void *buf, size_t *len, vbn_half_t **hal
  * VBN_ERR_DEVICE): join with the right blob, or destroy it.
  * VBN_ERR_INVALID: not a half's blob, or not all of it; this context's own; or the peer is
  * connected already. VBN_ERR_VERSION: no wire version in common. VBN_ERR_REFUSED: another job's
- * key, another eager_limit. VBN_ERR_AGAIN: the peer is being connected by its address, or an
- * endpoint of it was closed and is not over yet; progress and try again. VBN_ERR_UNREACHABLE: the
- * ports speak different protocols, or the device finds no way there. VBN_ERR_DEVICE: HALF's queue
- * pair has failed, which only vbn_half_destroy() can mend. VBN_ERR_NO_MEMORY. VBN_ERR_CLOSED: after
- * vbn_shutdown(). Otherwise what the peer's endpoint ended with: close it first. *ERR (may be NULL)
- * tells. May block while the kernel asks for the peer's Ethernet address, about a second. Any
- * thread.
+ * key, another eager_limit, or a blob of another session. VBN_ERR_AGAIN: the peer is being
+ * connected by its address, or an endpoint of it was closed and is not over yet; progress and try
+ * again. VBN_ERR_UNREACHABLE: the ports speak different protocols, or the device finds no way
+ * there. VBN_ERR_DEVICE: HALF's queue pair has failed, which only vbn_half_destroy() can mend.
+ * VBN_ERR_NO_MEMORY. VBN_ERR_CLOSED: after vbn_shutdown(). Otherwise what the peer's endpoint ended
+ * with: close it first. *ERR (may be NULL) tells. May block while the kernel asks for the peer's
+ * Ethernet address, about a second. Any thread.
  */
 int vbn_half_join(vbn_half_t *half, const void *blob, size_t len, void *user, vbn_endpoint_t **ep,
                   struct vbn_error *err);
@@ -438,6 +439,7 @@ enum vbn_access {
  * Registers [ADDR, ADDR + LEN) with ACCESS, a set of enum vbn_access bits. The memory stays the
  * caller's and must stay mapped until vbn_mem_deregister(). VBN_ERR_MEMLOCK: the locked-memory
  * limit is reached. VBN_ERR_INVALID: LEN is 0, or the memory cannot be registered so.
+ * VBN_ERR_NO_MEMORY.
  */
 int vbn_mem_register(vbn_context_t *ctx, void *addr, size_t len, unsigned access, vbn_mem_t **mem);
 
@@ -460,9 +462,10 @@ typedef void (*vbn_done_fn)(void *arg, vbn_endpoint_t *ep, int status);
  * A refusal by the peer's memory protection ends the connection (RC has no milder way); refused on
  * the next one, too, the operation ends with VBN_ERR_INVALID. Without another one it does at once.
  * On iWARP nobody is told who was refused: one with which 32 connections in a row have ended, each
- * soon after it was made, ends with VBN_ERR_DEVICE. And a put ends there when the peer's
- * vbn_progress() has seen that it has come. VBN_ERR_AGAIN: no slot, or no message, now.
- * VBN_ERR_INVALID: lengths or bounds. Otherwise as vbn_am_send().
+ * soon after it was made, ends with VBN_ERR_DEVICE; elsewhere one does whose own request has failed
+ * so four times in a row. And a put ends there when the peer's vbn_progress() has seen that it has
+ * come. VBN_ERR_AGAIN: no slot, or no message, now. VBN_ERR_INVALID: lengths or bounds. Otherwise
+ * as vbn_am_send().
  */
 int vbn_put(vbn_endpoint_t *ep, const void *local, const vbn_mem_t *mem, uint64_t remote_addr,
             uint32_t remote_key, size_t len, vbn_done_fn done, void *arg);

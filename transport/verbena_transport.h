@@ -191,8 +191,9 @@ struct vbn_transport {
     /*
      * For a host's own event loop: a descriptor, the same for the port's life, that becomes
      * readable when there is something to do, once arm() has returned VBN_OK. VBN_ERR_AGAIN: there
-     * is something to do now, call progress() first. *TIMEOUT_MS: progress() is due after so many
-     * milliseconds even if the descriptor stays quiet; -1: never.
+     * is something to do now, call progress() first; VBN_ERR_DEVICE: it cannot be armed.
+     * *TIMEOUT_MS: progress() is due after so many milliseconds even if the descriptor stays quiet;
+     * -1: never.
      */
     int (*event_fd)(vbn_port_t *port);
     int (*arm)(vbn_port_t *port, int *timeout_ms);

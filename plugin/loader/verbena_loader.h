@@ -6,7 +6,7 @@
  *         → the transport's table … → its close() → vbn_loader_destroy
  *
  * A parameter NAME gets its value from the strongest of
- *     --mca NAME VALUE        on the command line, anywhere
+ *     --mca NAME VALUE        on the command line, anywhere before an argument `--`
  *     VERBENA_MCA_NAME        in the environment
  *     NAME = VALUE            in $VERBENA_PARAM_FILE, or else ~/.verbena/params.conf
  *     vbn_loader_set()        the program's own wish
