@@ -273,7 +273,8 @@ struct vbn_counters {
     uint64_t puts, put_bytes, gets, get_bytes;     /* as initiator, completed */
     uint64_t acks_sent; /* messages that carried only an acknowledgement */
     uint64_t conns_made, conns_refused, conns_crossed, conns_lost;
-    uint64_t stalls;       /* times a message waited for credits, queue room or its connection */
+    uint64_t
+        stalls; /* messages, puts and gets that waited for credits, queue room or its connection */
     uint64_t bad_messages; /* refused: malformed or from a stranger */
     uint64_t recoveries;   /* lost connections that were made again */
     uint64_t replayed;     /* messages, puts and gets posted once more for that */
