@@ -780,7 +780,7 @@ static void sleeps_with_sends_that_wait(void **state)
 static void a_send_that_waits_is_registered_once(void **state)
 {
     struct vbn_tag_op *t = vbn_tag_of(&sends[1]);
-    const vbn_mem_t *mem;
+    const vbn_mem_t *region;
 
     (void)state;
     pair_open(2, 1, NULL, NULL, NULL);
@@ -792,12 +792,12 @@ static void a_send_that_waits_is_registered_once(void **state)
         ;
     assert_int_equal(tag_send(0, 1, sizeof(bytes[0]), 1, &sends[1]), VBN_PENDING);
     fabric_enter(side[0].rank);
-    mem = t->mem;
-    assert_non_null(mem);
+    region = t->mem;
+    assert_non_null(region);
     fabric_config()->verbs_fail_ppm = 1000000; /* another registration would fail */
     for (int i = 0; i < 100; i++)
         vbn_progress(side[0].ctx);
-    assert_ptr_equal(t->mem, mem);
+    assert_ptr_equal(t->mem, region);
     fabric_config()->verbs_fail_ppm = 0;
     side[1].asleep = false;
 }
@@ -812,7 +812,7 @@ static void leaves_alone(void (*tweak)(struct vbn_options *opts), bool registere
 {
     struct vbn_port_attr attr = {.size = sizeof(attr)};
     vbn_port_t *port;
-    vbn_mem_t *mem;
+    vbn_mem_t *region;
 
     pair_open(2, 1, NULL, NULL, tweak);
     pair_endpoint(1, 0);
@@ -820,10 +820,10 @@ static void leaves_alone(void (*tweak)(struct vbn_options *opts), bool registere
     vbn_rc_transport()->attr(port, &attr);
     fabric_enter(side[0].rank);
     if (registered) {
-        assert_int_equal(
-            vbn_mem_register(side[0].ctx, bytes[0], sizeof(bytes[0]), VBN_ACCESS_REMOTE_READ, &mem),
-            VBN_OK);
-        vbn_mem_lend(mem);
+        assert_int_equal(vbn_mem_register(side[0].ctx, bytes[0], sizeof(bytes[0]),
+                                          VBN_ACCESS_REMOTE_READ, &region),
+                         VBN_OK);
+        vbn_mem_lend(region);
     }
     assert_true(tag_send(0, 1, attr.eager_limit, 1, &sends[0]) >= 0);
     pair_pass(1000);
