@@ -208,7 +208,7 @@ extern btl_verbena_component_t mca_btl_verbena_component;
 
 /* What a peer must know of this process. The address blob is the transport's own. */
 #define BTL_VERBENA_MODEX_MAGIC   0x76626e31u
-#define BTL_VERBENA_MODEX_VERSION 7
+#define BTL_VERBENA_MODEX_VERSION 8
 
 typedef struct btl_verbena_modex {
     uint32_t magic;

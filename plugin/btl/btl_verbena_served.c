@@ -33,7 +33,7 @@
 enum { ID_REQUEST = MCA_BTL_TAG_BTL + 14, ID_ANSWER = MCA_BTL_TAG_BTL + 15 };
 
 /* As they travel. */
-enum what { ADD = 1, AND, OR, XOR, SWAP, MIN, MAX, COMPARE_AND_SWAP, GET };
+enum what { ADD = 1, AND, OR, XOR, SWAP, COMPARE_AND_SWAP, GET };
 
 /* In network byte order. */
 struct request {
@@ -79,10 +79,10 @@ static int send_text(btl_verbena_endpoint_t *endpoint, int id, const void *text,
 
 /* --- what is done -------------------------------------------------------------------------- */
 
-/* WIDTH is 4 or 8. The operand of minima and maxima is signed. */
-static uint64_t widened(uint64_t value, uint32_t width)
+/* WIDTH is 4 or 8. */
+static uint64_t narrowed(uint64_t value, uint32_t width)
 {
-    return width == 4 ? (uint64_t)(int64_t)(int32_t)value : value;
+    return width == 4 ? (uint32_t)value : value;
 }
 
 static uint64_t combined(const struct request *r, uint64_t old, uint32_t width)
@@ -100,14 +100,8 @@ static uint64_t combined(const struct request *r, uint64_t old, uint32_t width)
         return old ^ value;
     case SWAP:
         return value;
-    case MIN:
-        value = widened(value, width);
-        return (int64_t)widened(old, width) < (int64_t)value ? old : value;
-    case MAX:
-        value = widened(value, width);
-        return (int64_t)widened(old, width) > (int64_t)value ? old : value;
     default:
-        return widened(old, width) == widened(be64toh(r->compare), width) ? value : old;
+        return old == narrowed(be64toh(r->compare), width) ? value : old;
     }
 }
 
@@ -264,6 +258,8 @@ static void fetched(void *local, uint32_t width, uint64_t value)
         memcpy(local, &narrow, sizeof(narrow));
 }
 
+/* 0: none of ours. Minima and maxima are none, for osc/rdma does not say whether what it compares
+ * is signed; it does them by itself then. */
 static enum what what_of(mca_btl_base_atomic_op_t op)
 {
     switch (op) {
@@ -277,10 +273,6 @@ static enum what what_of(mca_btl_base_atomic_op_t op)
         return XOR;
     case MCA_BTL_ATOMIC_SWAP:
         return SWAP;
-    case MCA_BTL_ATOMIC_MIN:
-        return MIN;
-    case MCA_BTL_ATOMIC_MAX:
-        return MAX;
     default:
         return 0;
     }
@@ -295,8 +287,10 @@ static int atomic(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint, 
     uint32_t width = flags & MCA_BTL_ATOMIC_FLAG_32BIT ? 4 : 8;
     btl_verbena_served_t *op;
 
+    /* Not OPAL_ERR_NOT_AVAILABLE, as btl.h says: osc/rdma asks for that again for ever, and for
+     * what is not among our flags, too. */
     if (!r->what || (flags & MCA_BTL_ATOMIC_FLAG_FLOAT) || be64toh(r->address) % width)
-        return OPAL_ERR_NOT_AVAILABLE;
+        return OPAL_ERR_NOT_SUPPORTED;
     /* osc/rdma of 4.1.4 has no handle of memory that is shared with the peer, and mapped here. */
     if (OPAL_UNLIKELY(btl_verbena_is_own(endpoint) || !remote_handle)) {
         fetched(local, local ? width : 0, apply(r, be64toh(r->address), width));

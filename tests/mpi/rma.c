@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One-sided communication, which Open MPI carries over the same BTL: put, get and accumulate
- * between fences, under post/start/complete/wait, and atomics under locks. Small and large, on
- * windows over memory of ours and of MPI's.
+ * between fences, under post/start/complete/wait, and atomics under locks, those too that no BTL
+ * does by itself. Small and large, on windows over memory of ours and of MPI's.
  */
 #include "common.h"
 #include "programs.h"
@@ -168,6 +168,61 @@ static void compare_and_swap(struct window *window)
     expect(winners == 1, "%d ranks won one compare and swap", winners);
 }
 
+/* An element has as many ints as its type is long, all alike. */
+struct combination {
+    const char *name;
+    MPI_Op op;
+    MPI_Datatype type;
+    unsigned before, operand, after;
+};
+
+/* Each rank combines OPERAND with what its neighbour has, once as a fetch, once as an accumulate of
+ * one and more elements. */
+static void combine(struct window *window, const struct combination *c)
+{
+    const struct job *job = window->job;
+    unsigned operands[] = {c->operand, c->operand, c->operand, c->operand}, found[2] = {0, 0};
+    int right = (job->rank + 1) % job->size, width;
+    MPI_Type_size(c->type, &width);
+    int more = window->count * job->size / (width / (int)sizeof(int)) - 1;
+    more = more > 2 ? 2 : more;
+    step("%s under a lock", c->name);
+    memory_set(window, (int)c->before);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_lock(MPI_LOCK_SHARED, right, 0, window->win);
+    MPI_Fetch_and_op(operands, found, c->type, right, 0, c->op, window->win);
+    MPI_Accumulate(operands, more, c->type, right, width / (MPI_Aint)sizeof(int), more, c->type,
+                   c->op, window->win);
+    MPI_Win_unlock(right, window->win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < width / (int)sizeof(int); i++)
+        expect(found[i] == c->before, "%s found %#x, expected %#x", c->name, found[i], c->before);
+    MPI_Win_lock(MPI_LOCK_SHARED, job->rank, 0, window->win);
+    for (int i = 0; i < (more + 1) * width / (int)sizeof(int); i++)
+        expect((unsigned)window->memory[i] == c->after, "%s of %#x and %#x: int %d is %#x", c->name,
+               c->before, c->operand, i, (unsigned)window->memory[i]);
+    MPI_Win_unlock(job->rank, window->win);
+}
+
+/* Logical ones, and the greater and less of what is negative only to who takes it for signed. */
+static void combinations(struct window *window)
+{
+    const unsigned large = 0xf0000000u;
+    const struct combination all[] = {
+        {"logical and", MPI_LAND, MPI_INT, 6, 1, 1},
+        {"logical or", MPI_LOR, MPI_INT, 0, 5, 1},
+        {"logical exclusive or", MPI_LXOR, MPI_INT, 3, 5, 0},
+        {"maximum of unsigned", MPI_MAX, MPI_UNSIGNED, 1, large, large},
+        {"minimum of unsigned", MPI_MIN, MPI_UNSIGNED, 1, large, 1},
+        {"maximum of signed", MPI_MAX, MPI_INT, 1, large, 1},
+        {"minimum of signed", MPI_MIN, MPI_INT, 1, large, large},
+        {"maximum of unsigned long", MPI_MAX, MPI_UINT64_T, 1, large, large},
+        {"minimum of unsigned long", MPI_MIN, MPI_UINT64_T, large, 1, 1},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        combine(window, &all[i]);
+}
+
 static void use(struct window *window)
 {
     write_all(window, false);
@@ -176,6 +231,7 @@ static void use(struct window *window)
     post_start(window);
     counter(window);
     compare_and_swap(window);
+    combinations(window);
 }
 
 void run_rma(const struct job *job)
