@@ -114,9 +114,9 @@ typedef struct coll_verbena_view {
     void *packed;
     ompi_datatype_t *type;
     ompi_communicator_t *comm;
-    bool unpack;                /* when the call is over */
-    size_t span;                /* bytes from `bytes` to its end; 0: packed, or some lie before */
-    mca_btl_base_module_t *btl; /* of `handle` */
+    bool unpack;                                /* when the call is over */
+    size_t span;                                /* bytes from `bytes` to its end; 0: packed */
+    mca_btl_base_module_t *btl;                 /* of `handle` */
     mca_btl_base_registration_handle_t *handle; /* while it is lent; or NULL */
     int blocks;
     int count;   /* of each block, where `counts` is NULL */
@@ -144,8 +144,8 @@ typedef struct coll_verbena_call {
 /*
  * Prepares VIEW of BLOCKS blocks at USER: COUNT elements each, or COUNTS[i] at DISPLS[i] (in
  * extents). READ: their contents count. WRITTEN: they are filled. SIZES and OFFSETS (blocks
- * entries, may be NULL) get the blocks' bytes and where they begin at VIEW->bytes. False: no
- * memory.
+ * entries, may be NULL where COUNTS is) get the blocks' bytes and where they begin at VIEW->bytes.
+ * False: no memory.
  */
 bool coll_verbena_view(coll_verbena_view_t *view, ompi_communicator_t *comm, const void *user,
                        int blocks, int count, const int *counts, const int *displs,

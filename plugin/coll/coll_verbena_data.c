@@ -170,23 +170,32 @@ static size_t lay_out(const coll_verbena_view_t *view, size_t size, size_t *size
     return at;
 }
 
-/* Offsets of blocks that lie where the caller says; returns where the last of them ends, or 0 where
- * one begins before VIEW->user. */
-static size_t displace(const coll_verbena_view_t *view, size_t size, size_t *offsets)
+static ptrdiff_t displacement(const coll_verbena_view_t *view, int i, size_t size)
 {
-    ptrdiff_t end = 0;
-    bool before = false;
+    return (ptrdiff_t)view->displs[i] * (ptrdiff_t)size;
+}
+
+/* Offsets of blocks that lie where the caller says, from the first of them, where VIEW->bytes goes;
+ * returns where the last of them ends. An empty one may be said to lie anywhere. */
+static size_t displace(coll_verbena_view_t *view, size_t size, size_t *offsets)
+{
+    ptrdiff_t first = PTRDIFF_MAX, end = PTRDIFF_MIN;
 
     for (int i = 0; i < view->blocks; i++) {
-        ptrdiff_t at = (ptrdiff_t)view->displs[i] * (ptrdiff_t)size;
-        ptrdiff_t behind = at + (ptrdiff_t)block_count(view, i) * (ptrdiff_t)size;
+        ptrdiff_t at = displacement(view, i, size);
+        ptrdiff_t behind = at + (ptrdiff_t)view->counts[i] * (ptrdiff_t)size;
 
-        if (offsets)
-            offsets[i] = (size_t)at;
-        before = before || at < 0;
+        if (!view->counts[i])
+            continue;
+        first = at < first ? at : first;
         end = behind > end ? behind : end;
     }
-    return before ? 0 : (size_t)end;
+    if (first > end)
+        first = end = 0;
+    for (int i = 0; i < view->blocks; i++)
+        offsets[i] = view->counts[i] ? (size_t)(displacement(view, i, size) - first) : 0;
+    view->bytes = (char *)view->user + first;
+    return (size_t)(end - first);
 }
 
 static void pack_all(coll_verbena_view_t *view, size_t len, bool in)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The collectives that move data, blocking and nonblocking, in place and not, with equal blocks and
- * with blocks that differ in length (some empty), lie in reverse order and have gaps between them.
+ * with blocks that differ in length, lie in reverse order, on both sides of the address that MPI is
+ * given, and have gaps between them. Some are empty and said to lie far away, where nothing is.
  * Every int of the receiving memory is compared, gaps included.
  */
 #include "common.h"
@@ -12,7 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { GAP = -1, GAP_INTS = 2, TAG_TOKEN = 1, EVERYBODY = 1000 };
+enum { GAP = -1, GAP_INTS = 2, FAR_AWAY = 100000000, TAG_TOKEN = 1, EVERYBODY = 1000 };
 
 /* How one collective is called. count is that of an unvaried block. */
 struct call {
@@ -24,10 +25,12 @@ struct call {
     bool nonblocking;
 };
 
-/* Where the blocks lie, one a rank, in ints. */
+/* Where the blocks lie, one a rank, in ints from `origin`, which is the int whose address MPI is
+ * given. */
 struct blocks {
     int *counts;
     int *displs;
+    int origin;
     int total;
 };
 
@@ -55,6 +58,18 @@ static void blocks_init(struct blocks *blocks, const struct call *call, int othe
         blocks->displs[rank] = blocks->total;
         blocks->total += blocks->counts[rank] + (call->varied ? GAP_INTS : 0);
     }
+    blocks->origin = call->varied ? blocks->total / 2 : 0;
+    for (int rank = 0; call->varied && rank < size; rank++) {
+        blocks->displs[rank] -= blocks->origin;
+        if (blocks->counts[rank] == 0)
+            blocks->displs[rank] = (rank + call->root) % 2 ? FAR_AWAY : -FAR_AWAY;
+    }
+}
+
+/* Where RANK's block is in MEMORY, if it is anywhere. */
+static int *block_at(int *memory, const struct blocks *blocks, int rank)
+{
+    return blocks->counts[rank] ? memory + blocks->origin + blocks->displs[rank] : memory;
 }
 
 static void blocks_fini(struct blocks *blocks)
@@ -83,7 +98,7 @@ static int *memory_to_each(const struct blocks *blocks, int size, int source)
 {
     int *memory = memory_alloc(blocks->total);
     for (int i = 0; i < size; i++)
-        block_fill(memory + blocks->displs[i], blocks->counts[i], source, i);
+        block_fill(block_at(memory, blocks, i), blocks->counts[i], source, i);
     return memory;
 }
 
@@ -91,7 +106,7 @@ static int *memory_from_each(const struct blocks *blocks, int size, int dest)
 {
     int *memory = memory_alloc(blocks->total);
     for (int i = 0; i < size; i++)
-        block_fill(memory + blocks->displs[i], blocks->counts[i], i, dest);
+        block_fill(block_at(memory, blocks, i), blocks->counts[i], i, dest);
     return memory;
 }
 
@@ -156,8 +171,8 @@ static void call_gather(const struct call *call)
     bool in_place = call->in_place && job->rank == call->root;
     block_fill(out, own, job->rank, call->root);
     if (in_place)
-        block_fill(in + blocks.displs[job->rank], own, job->rank, call->root);
-    start_gather(call, in_place ? MPI_IN_PLACE : out, own, in, &blocks, &request);
+        block_fill(block_at(in, &blocks, job->rank), own, job->rank, call->root);
+    start_gather(call, in_place ? MPI_IN_PLACE : out, own, in + blocks.origin, &blocks, &request);
     finish(&request);
     if (job->rank == call->root)
         check(call, in, expected, blocks.total, "gather");
@@ -194,7 +209,7 @@ static void call_scatter(const struct call *call)
     int *in = memory_alloc(own), *expected = memory_alloc(own);
     bool in_place = call->in_place && job->rank == call->root;
     block_fill(expected, own, call->root, job->rank);
-    start_scatter(call, out, &blocks, in_place ? MPI_IN_PLACE : in, own, &request);
+    start_scatter(call, out + blocks.origin, &blocks, in_place ? MPI_IN_PLACE : in, own, &request);
     finish(&request);
     if (!in_place)
         check(call, in, expected, own, "scatter");
@@ -229,8 +244,9 @@ static void call_allgather(const struct call *call)
     int *out = memory_alloc(own), *in = memory_alloc(blocks.total);
     block_fill(out, own, job->rank, EVERYBODY);
     if (call->in_place)
-        block_fill(in + blocks.displs[job->rank], own, job->rank, EVERYBODY);
-    start_allgather(call, call->in_place ? MPI_IN_PLACE : out, own, in, &blocks, &request);
+        block_fill(block_at(in, &blocks, job->rank), own, job->rank, EVERYBODY);
+    start_allgather(call, call->in_place ? MPI_IN_PLACE : out, own, in + blocks.origin, &blocks,
+                    &request);
     finish(&request);
     check(call, in, expected, blocks.total, "allgather");
     guarded_free(in);
@@ -265,7 +281,8 @@ static void call_alltoall(const struct call *call)
     int *in = memory_alloc(blocks.total);
     if (call->in_place)
         memcpy(in, out, (size_t)blocks.total * sizeof(int));
-    start_alltoall(call, call->in_place ? MPI_IN_PLACE : out, in, &blocks, &request);
+    start_alltoall(call, call->in_place ? MPI_IN_PLACE : out + blocks.origin, in + blocks.origin,
+                   &blocks, &request);
     finish(&request);
     check(call, in, expected, blocks.total, "alltoall");
     guarded_free(in);
@@ -295,12 +312,13 @@ static void call_alltoallw(const struct call *call)
     }
     if (call->in_place)
         memcpy(in, out, (size_t)blocks.total * sizeof(int));
-    const void *from = call->in_place ? MPI_IN_PLACE : (const void *)out;
+    const void *from = call->in_place ? MPI_IN_PLACE : (const void *)(out + blocks.origin);
+    int *to = in + blocks.origin;
     if (call->nonblocking)
-        MPI_Ialltoallw(from, counts, displs, types, in, counts, displs, types, MPI_COMM_WORLD,
+        MPI_Ialltoallw(from, counts, displs, types, to, counts, displs, types, MPI_COMM_WORLD,
                        &request);
     else
-        MPI_Alltoallw(from, counts, displs, types, in, counts, displs, types, MPI_COMM_WORLD);
+        MPI_Alltoallw(from, counts, displs, types, to, counts, displs, types, MPI_COMM_WORLD);
     finish(&request);
     check(call, in, expected, blocks.total, "alltoallw");
     guarded_free(in);
