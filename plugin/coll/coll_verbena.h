@@ -113,7 +113,6 @@ typedef struct coll_verbena_view {
     void *bytes; /* what the collective works on: the user's memory, or `packed` */
     void *packed;
     ompi_datatype_t *type;
-    ompi_communicator_t *comm;
     bool unpack;                                /* when the call is over */
     size_t span;                                /* bytes from `bytes` to its end; 0: packed */
     mca_btl_base_module_t *btl;                 /* of `handle` */
@@ -147,10 +146,9 @@ typedef struct coll_verbena_call {
  * entries, may be NULL where COUNTS is) get the blocks' bytes and where they begin at VIEW->bytes.
  * False: no memory.
  */
-bool coll_verbena_view(coll_verbena_view_t *view, ompi_communicator_t *comm, const void *user,
-                       int blocks, int count, const int *counts, const int *displs,
-                       ompi_datatype_t *type, bool read, bool written, size_t *sizes,
-                       size_t *offsets);
+bool coll_verbena_view(coll_verbena_view_t *view, const void *user, int blocks, int count,
+                       const int *counts, const int *displs, ompi_datatype_t *type, bool read,
+                       bool written, size_t *sizes, size_t *offsets);
 
 /*
  * Where VIEW is large, registers it from BTL's cache for ACCESS (of MCA_BTL_REG_FLAG_*), and lends

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * MPI's data as the collectives layer wants them: movement in bytes of contiguous blocks,
- * reductions by type and operation. What is not contiguous is packed by Open MPI.
+ * reductions by type and operation. What is not contiguous is packed by Open
+ * MPI.
  */
 #include "coll_verbena.h"
 
@@ -198,17 +199,39 @@ static size_t displace(coll_verbena_view_t *view, size_t size, size_t *offsets)
     return (size_t)(end - first);
 }
 
-static void pack_all(coll_verbena_view_t *view, size_t len, bool in)
+/* Moves block I, LEN bytes, from the user's memory to PACKED, or back. MPI_Pack() would count them
+ * in an int. */
+static void block_move(const coll_verbena_view_t *view, int i, char *packed, size_t len, bool in)
 {
-    int position = 0;
+    const opal_datatype_t *type = &view->type->super;
+    size_t count = (size_t)block_count(view, i);
+    struct iovec piece = {packed, len};
+    uint32_t pieces = 1;
+    opal_convertor_t convertor;
+
+    OBJ_CONSTRUCT(&convertor, opal_convertor_t);
+    if (in) {
+        opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, type, count,
+                                                 block_at(view, i), 0, &convertor);
+        opal_convertor_pack(&convertor, &piece, &pieces, &len);
+    } else {
+        opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor, type, count,
+                                                 block_at(view, i), 0, &convertor);
+        opal_convertor_unpack(&convertor, &piece, &pieces, &len);
+    }
+    OBJ_DESTRUCT(&convertor);
+}
+
+static void move_all(const coll_verbena_view_t *view, size_t size, bool in)
+{
+    char *at = view->packed;
 
     for (int i = 0; i < view->blocks; i++) {
-        if (in)
-            PMPI_Pack(block_at(view, i), block_count(view, i), view->type, view->packed, (int)len,
-                      &position, view->comm);
-        else
-            PMPI_Unpack(view->packed, (int)len, &position, block_at(view, i), block_count(view, i),
-                        view->type, view->comm);
+        size_t len = (size_t)block_count(view, i) * size;
+
+        if (len)
+            block_move(view, i, at, len, in);
+        at += len;
     }
 }
 
@@ -221,14 +244,23 @@ static int *copy_ints(const int *from, int count)
     return to;
 }
 
-/* The caller's arrays may be gone by the time that the call is over. */
+/* The caller's arrays may be gone by the time that the call is over. False: no memory. */
 static bool keep_arrays(coll_verbena_view_t *view)
 {
-    if (view->counts)
-        view->counts = copy_ints(view->counts, view->blocks);
-    if (view->displs)
-        view->displs = copy_ints(view->displs, view->blocks);
-    return true;
+    if (!view->counts)
+        return true;
+    view->counts = copy_ints(view->counts, view->blocks);
+    view->displs = copy_ints(view->displs, view->blocks);
+    return view->counts && view->displs;
+}
+
+static void free_packed(coll_verbena_view_t *view)
+{
+    free(view->packed);
+    free(view->counts);
+    free(view->displs);
+    view->packed = NULL;
+    view->counts = view->displs = NULL;
 }
 
 static bool view_packed(coll_verbena_view_t *view, size_t size, bool read, bool written,
@@ -237,19 +269,20 @@ static bool view_packed(coll_verbena_view_t *view, size_t size, bool read, bool 
     size_t len = lay_out(view, size, sizes, offsets);
 
     view->packed = malloc(len + 1);
-    if (!view->packed || len > INT_MAX)
+    if (!keep_arrays(view) || !view->packed) {
+        free_packed(view);
         return false;
+    }
     view->unpack = written;
     view->bytes = view->packed;
     if (read)
-        pack_all(view, len, true);
-    return keep_arrays(view);
+        move_all(view, size, true);
+    return true;
 }
 
-bool coll_verbena_view(coll_verbena_view_t *view, ompi_communicator_t *comm, const void *user,
-                       int blocks, int count, const int *counts, const int *displs,
-                       ompi_datatype_t *type, bool read, bool written, size_t *sizes,
-                       size_t *offsets)
+bool coll_verbena_view(coll_verbena_view_t *view, const void *user, int blocks, int count,
+                       const int *counts, const int *displs, ompi_datatype_t *type, bool read,
+                       bool written, size_t *sizes, size_t *offsets)
 {
     size_t size;
 
@@ -257,7 +290,6 @@ bool coll_verbena_view(coll_verbena_view_t *view, ompi_communicator_t *comm, con
     *view = (coll_verbena_view_t){
         .user = (void *)(uintptr_t)user,
         .type = type,
-        .comm = comm,
         .blocks = blocks,
         .count = count,
         .counts = (int *)(uintptr_t)counts,
@@ -300,8 +332,6 @@ void coll_verbena_view_end(coll_verbena_view_t *view, bool good)
         return;
     ompi_datatype_type_size(view->type, &size);
     if (view->unpack && good)
-        pack_all(view, lay_out(view, size, NULL, NULL), false);
-    free(view->packed);
-    free(view->counts);
-    free(view->displs);
+        move_all(view, size, false);
+    free_packed(view);
 }

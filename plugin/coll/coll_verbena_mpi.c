@@ -78,8 +78,8 @@ static int bcast(void *buf, int count, type_t *type, int root, comm_t *comm,
     bool is_root = ompi_comm_rank(comm) == root;
 
     call_init(&call, VBN_COLL_BCAST, root);
-    if (!coll_verbena_view(&call.out, comm, buf, 1, count, NULL, NULL, type, is_root, !is_root,
-                           NULL, NULL))
+    if (!coll_verbena_view(&call.out, buf, 1, count, NULL, NULL, type, is_root, !is_root, NULL,
+                           NULL))
         return no_room(&call);
     call.args.recvbuf = call.out.bytes;
     call.args.count = bytes_of(count, type);
@@ -96,12 +96,12 @@ static int blocks(enum vbn_coll coll, int root, const void *sbuf, int send_block
 
     call_init(&call, coll, root);
     if (send_blocks && !sends_in_place &&
-        !coll_verbena_view(&call.in, comm, sbuf, send_blocks, scount, NULL, NULL, stype, true,
-                           false, NULL, NULL))
+        !coll_verbena_view(&call.in, sbuf, send_blocks, scount, NULL, NULL, stype, true, false,
+                           NULL, NULL))
         return no_room(&call);
     if (recv_blocks && !recvs_in_place &&
-        !coll_verbena_view(&call.out, comm, rbuf, recv_blocks, rcount, NULL, NULL, rtype,
-                           sends_in_place, true, NULL, NULL))
+        !coll_verbena_view(&call.out, rbuf, recv_blocks, rcount, NULL, NULL, rtype, sends_in_place,
+                           true, NULL, NULL))
         return no_room(&call);
     call.args.sendbuf = data_of(&call.in, sends_in_place);
     call.args.recvbuf = data_of(&call.out, recvs_in_place);
@@ -158,9 +158,9 @@ static int allgatherv(const void *sbuf, int scount, type_t *stype, void *rbuf, c
 
     call_init(&call, VBN_COLL_ALLGATHERV, 0);
     if (!sizes ||
-        (!in_place && !coll_verbena_view(&call.in, comm, sbuf, 1, scount, NULL, NULL, stype, true,
-                                         false, NULL, NULL)) ||
-        !coll_verbena_view(&call.out, comm, rbuf, ompi_comm_size(comm), 0, rcounts, displs, rtype,
+        (!in_place && !coll_verbena_view(&call.in, sbuf, 1, scount, NULL, NULL, stype, true, false,
+                                         NULL, NULL)) ||
+        !coll_verbena_view(&call.out, rbuf, ompi_comm_size(comm), 0, rcounts, displs, rtype,
                            in_place, true, sizes, offsets))
         return no_room(&call);
     call.args.sendbuf = data_of(&call.in, in_place);
@@ -181,10 +181,10 @@ static int gatherv(const void *sbuf, int scount, type_t *stype, void *rbuf, cons
 
     call_init(&call, VBN_COLL_GATHERV, root);
     if (!sizes ||
-        (!in_place && !coll_verbena_view(&call.in, comm, sbuf, 1, scount, NULL, NULL, stype, true,
-                                         false, NULL, NULL)) ||
-        (is_root && !coll_verbena_view(&call.out, comm, rbuf, ompi_comm_size(comm), 0, rcounts,
-                                       displs, rtype, in_place, true, sizes, offsets)))
+        (!in_place && !coll_verbena_view(&call.in, sbuf, 1, scount, NULL, NULL, stype, true, false,
+                                         NULL, NULL)) ||
+        (is_root && !coll_verbena_view(&call.out, rbuf, ompi_comm_size(comm), 0, rcounts, displs,
+                                       rtype, in_place, true, sizes, offsets)))
         return no_room(&call);
     call.args.sendbuf = data_of(&call.in, in_place);
     call.args.recvbuf = call.out.bytes;
@@ -204,10 +204,10 @@ static int scatterv(const void *sbuf, const int *scounts, const int *displs, typ
 
     call_init(&call, VBN_COLL_SCATTERV, root);
     if (!sizes ||
-        (is_root && !coll_verbena_view(&call.in, comm, sbuf, ompi_comm_size(comm), 0, scounts,
-                                       displs, stype, true, false, sizes, offsets)) ||
-        (!in_place && !coll_verbena_view(&call.out, comm, rbuf, 1, rcount, NULL, NULL, rtype, false,
-                                         true, NULL, NULL)))
+        (is_root && !coll_verbena_view(&call.in, sbuf, ompi_comm_size(comm), 0, scounts, displs,
+                                       stype, true, false, sizes, offsets)) ||
+        (!in_place && !coll_verbena_view(&call.out, rbuf, 1, rcount, NULL, NULL, rtype, false, true,
+                                         NULL, NULL)))
         return no_room(&call);
     call.args.sendbuf = call.in.bytes;
     call.args.sendcounts = is_root ? sizes : NULL;
@@ -230,10 +230,10 @@ static int alltoallv(const void *sbuf, const int *scounts, const int *sdispls, t
     for (int i = 0; i < 4; i++)
         a[i] = array(module, comm, i);
     if (!a[0] ||
-        (!in_place && !coll_verbena_view(&call.in, comm, sbuf, size, 0, scounts, sdispls, stype,
-                                         true, false, a[0], a[1])) ||
-        !coll_verbena_view(&call.out, comm, rbuf, size, 0, rcounts, rdispls, rtype, in_place, true,
-                           a[2], a[3]))
+        (!in_place && !coll_verbena_view(&call.in, sbuf, size, 0, scounts, sdispls, stype, true,
+                                         false, a[0], a[1])) ||
+        !coll_verbena_view(&call.out, rbuf, size, 0, rcounts, rdispls, rtype, in_place, true, a[2],
+                           a[3]))
         return no_room(&call);
     call.args.sendbuf = data_of(&call.in, in_place);
     call.args.sendcounts = a[0];

@@ -26,6 +26,7 @@ tests_mpi_mpi_suite_SOURCES = \
 	tests/mpi/records.c \
 	tests/mpi/reductions.c \
 	tests/mpi/ring.c \
+	tests/mpi/packed.c \
 	tests/mpi/passive.c \
 	tests/mpi/rma.c \
 	tests/mpi/sizes.c \

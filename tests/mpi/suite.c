@@ -44,6 +44,7 @@ static const struct program programs[] = {
     {"threads", run_threads, "threads at once, with --threads"},
     {"buffers", run_buffers, "memory of all kinds, mapped again between messages"},
     {"large", run_large, "a message larger than a device takes at once"},
+    {"packed", run_packed, "a collective of more than 2 GiB that have to be packed"},
     {"spawn", run_spawn, "processes that join later"},
     {"waits", run_waits, "ranks that wait for one that is late, and the processor time of that"},
 };
