@@ -223,6 +223,18 @@ typedef struct btl_verbena_modex {
 } btl_verbena_modex_t;
 _Static_assert(sizeof(btl_verbena_modex_t) == 32 + VBN_ADDRESS_MAX, "travels between hosts");
 
+/*
+ * Keeps processes apart that have nothing to say to each other, such as one left over from another
+ * job that meets a port used anew. The upper half of a job id is common to all that one mpirun
+ * starts, jobs spawned by MPI_Comm_spawn included, and differs between mpiruns; so
+ * MPI_Comm_connect between two mpiruns finds no way over this component and takes another one. It
+ * is no secret and guards against accidents only.
+ */
+static inline uint64_t btl_verbena_job_key(const opal_process_name_t *name)
+{
+    return name->jobid >> 16;
+}
+
 /* Tells the user, once a host, what the help file has under TOPIC, with its arguments. */
 void btl_verbena_say(const char *topic, ...);
 

@@ -173,18 +173,6 @@ static void log_line(void *arg, enum vbn_log_level level, const char *text)
                             text);
 }
 
-/*
- * Keeps processes apart that have nothing to say to each other, such as one left over from another
- * job that meets a port used anew. The upper half of a job id is common to all that one mpirun
- * starts, jobs spawned by MPI_Comm_spawn included, and differs between mpiruns; so
- * MPI_Comm_connect between two mpiruns finds no way over this component and takes another one. It
- * is no secret and guards against accidents only.
- */
-static uint64_t job_key(void)
-{
-    return OPAL_PROC_MY_NAME.jobid >> 16;
-}
-
 /* Gives the device to MODULE, and the limits that follow from it. */
 static int device_open(btl_verbena_module_t *module, bool threads, struct vbn_error *error)
 {
@@ -196,7 +184,7 @@ static int device_open(btl_verbena_module_t *module, bool threads, struct vbn_er
     if (!mca_btl_verbena_component.ring_peers_given && btl_verbena_sharing() > 1)
         options.ring_peers = 0;
     options.multithreaded = threads;
-    options.job_key = job_key();
+    options.job_key = btl_verbena_job_key(&OPAL_PROC_MY_NAME);
     options.msg_priv_size = sizeof(btl_verbena_frag_t);
     options.callback_arg = module;
     options.log = log_line;

@@ -2,12 +2,12 @@
 /*
  * The component: its parameters, and for which communicators it stands ready.
  *
- * A communicator is ours where every member runs the BTL `verbena`. Members who share a host have
- * their messages carried through its memory by other components, and ours would send them by the
- * device. So where some share a host and some do not, blocking collectives are put together of both
- * (coll_verbena_node.c) and all else is left to the components below; where all are on one host,
- * ours stands back. If no component for shared memory is there, or `coll_verbena_share` is set,
- * hosts do not matter.
+ * A communicator is ours where every member runs the BTL `verbena`, and all connect by it. Members
+ * who share a host have their messages carried through its memory by other components, and ours
+ * would send them by the device. So where some share a host and some do not, blocking collectives
+ * are put together of both (coll_verbena_node.c) and all else is left to the components below;
+ * where all are on one host, ours stands back. If no component for shared memory is there, or
+ * `coll_verbena_share` is set, hosts do not matter.
  */
 #include "coll_verbena.h"
 

@@ -58,16 +58,26 @@ static double share_of(const btl_verbena_modex_t *modex)
     return processors < ranks ? processors / ranks : 1.0;
 }
 
-/* Whose memory each member shares, and the processors that all have. False: a member has no BTL. */
+/* Whose memory each member shares, and the processors that all have. False: a member has no BTL, or
+ * one that does not connect to the first one's, as it is of another job, or has other limits. */
 static bool members_learn(ompi_communicator_t *comm, mca_btl_base_selected_module_t *btl,
                           uint64_t *memories, uint32_t *processors)
 {
-    btl_verbena_modex_t modex;
+    uint32_t max_message = 0;
+    uint64_t job_key = 0;
     double sum = 0;
 
     for (int i = 0; i < ompi_comm_size(comm); i++) {
-        if (!member_modex(btl, ompi_comm_peer_lookup(comm, i), &modex))
+        ompi_proc_t *proc = ompi_comm_peer_lookup(comm, i);
+        uint64_t key = btl_verbena_job_key(&proc->super.proc_name);
+        btl_verbena_modex_t modex;
+
+        if (!member_modex(btl, proc, &modex))
             return false;
+        if (i > 0 && (key != job_key || modex.max_message != max_message))
+            return false;
+        job_key = key;
+        max_message = modex.max_message;
         memories[i] = modex.memory;
         sum += share_of(&modex);
     }
