@@ -120,10 +120,20 @@ int coll_verbena_run(coll_verbena_module_t *module, ompi_communicator_t *comm,
 /* --- requests
  * --------------------------------------------------------------------------------------- */
 
+/* With its communicator, and so its module, which may have been freed meanwhile (MPI 3.1, 6.4.3).
+ */
+static void request_release(ompi_request_t *request)
+{
+    ompi_communicator_t *comm = request->req_mpi_object.comm;
+
+    OBJ_RELEASE(request);
+    OBJ_RELEASE(comm);
+}
+
 static int request_free(ompi_request_t **request)
 {
     OMPI_REQUEST_FINI(*request);
-    OBJ_RELEASE(*request);
+    request_release(*request);
     *request = MPI_REQUEST_NULL;
     return OMPI_SUCCESS;
 }
@@ -218,6 +228,7 @@ static coll_verbena_request_t *request_new(coll_verbena_module_t *module, ompi_c
     request->super.super.req_status._ucount = 0;
     request->super.super.req_free = request_free;
     request->super.super.req_cancel = request_cancel;
+    OBJ_RETAIN(comm);
     request->super.super.req_mpi_object.comm = comm;
     request->module = module;
     request->call = *call;
@@ -244,7 +255,7 @@ int coll_verbena_start(coll_verbena_module_t *module, ompi_communicator_t *comm,
     if (rc) {
         rc = over(call, err.text, rc);
         if (request)
-            OBJ_RELEASE(request);
+            request_release(&request->super.super);
         return rc;
     }
     *out = &request->super.super;

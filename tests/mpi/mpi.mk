@@ -16,6 +16,7 @@ tests_mpi_mpi_suite_SOURCES = \
 	tests/mpi/connects.c \
 	tests/mpi/datatypes.c \
 	tests/mpi/flood.c \
+	tests/mpi/freed.c \
 	tests/mpi/large.c \
 	tests/mpi/orders.c \
 	tests/mpi/outstanding.c \

@@ -26,6 +26,7 @@ void run_again(const struct job *job);
 void run_orders(const struct job *job);
 void run_overlap(const struct job *job);
 void run_communicators(const struct job *job);
+void run_freed(const struct job *job);
 void run_rma(const struct job *job);
 void run_passive(const struct job *job);
 void run_attached(const struct job *job);

@@ -38,6 +38,7 @@ static const struct program programs[] = {
     {"orders", run_orders, "blocking collectives over ranks in several orders, derived types"},
     {"overlap", run_overlap, "many nonblocking collectives and messages at once"},
     {"communicators", run_communicators, "split, dup, free, intercommunicators under traffic"},
+    {"freed", run_freed, "communicators freed while collectives are under way"},
     {"rma", run_rma, "one-sided put, get, accumulate and atomics"},
     {"passive", run_passive, "one-sided operations at a rank that takes no part in them"},
     {"attached", run_attached, "one-sided access to memory that is attached to a window later"},
