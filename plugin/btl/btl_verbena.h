@@ -279,6 +279,11 @@ btl_verbena_endpoint_t *btl_verbena_endpoint_of(btl_verbena_module_t *module, op
 /* The transport's callback: a connection is lost. ARG is the module. */
 void btl_verbena_endpoint_error(void *arg, vbn_endpoint_t *peer, int status, const char *reason);
 
+/* Ends the job: OPERATION with ENDPOINT was not done for REASON, and who asked does not look at
+ * that, as osc/rdma does not. (ob1 does; it gives a fragment as `cbdata`, with each.) */
+void btl_verbena_operation_failed(const btl_verbena_endpoint_t *endpoint, const char *operation,
+                                  const char *reason);
+
 /* Makes WORK wait in LIST, `waiting` or `given` of its endpoint. */
 void btl_verbena_work_add(btl_verbena_work_t *work, opal_list_t *list);
 

@@ -439,6 +439,20 @@ void btl_verbena_endpoint_error(void *arg, vbn_endpoint_t *peer, int status, con
         module->error_cb(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, proc, NULL);
 }
 
+void btl_verbena_operation_failed(const btl_verbena_endpoint_t *endpoint, const char *operation,
+                                  const char *reason)
+{
+    btl_verbena_module_t *module = endpoint->module;
+    char local[300], remote[300];
+
+    if (module->closing || endpoint->lost || !endpoint->proc)
+        return;
+    btl_verbena_say("operation failed", proc_text(opal_proc_local_get(), local, sizeof(local)),
+                    proc_text(endpoint->proc, remote, sizeof(remote)), operation, reason);
+    if (module->error_cb)
+        module->error_cb(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc, NULL);
+}
+
 static int register_error(mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t cbfunc)
 {
     ((btl_verbena_module_t *)btl)->error_cb = cbfunc;

@@ -10,7 +10,7 @@
  *
  * An operation that cannot be done because a registration had failed (see btl_verbena_reg.c) is
  * accepted and ends with an error from progress. That, unlike an error from here, makes ob1 send
- * the same bytes by messages at once.
+ * the same bytes by messages at once. osc/rdma would take it for done: its ends the job.
  *
  * Buffer ownership. Local memory and handle belong to the operation until the callback, which comes
  * exactly once if OPAL_SUCCESS was returned.
@@ -23,11 +23,27 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+/* Of a lost peer everybody hears in another way. */
+static void rma_failed(const btl_verbena_rma_t *op, int status)
+{
+    const char *operation = op->is_get ? "get" : "put";
+
+    if (!op->mem)
+        btl_verbena_operation_failed(op->work.endpoint, operation,
+                                     "its memory cannot be registered, as a rule for the limit on "
+                                     "locked memory (ulimit -l).");
+    else if (status == VBN_ERR_DEVICE)
+        btl_verbena_operation_failed(op->work.endpoint, operation,
+                                     "the other process has no such memory.");
+}
+
 static void rma_end(btl_verbena_rma_t *op, int status)
 {
     btl_verbena_endpoint_t *endpoint = op->work.endpoint;
     btl_verbena_module_t *module = endpoint->module;
 
+    if (OPAL_UNLIKELY(status != VBN_OK && !op->cbdata))
+        rma_failed(op, status);
     if (OPAL_LIKELY(!module->closing))
         op->cbfunc(&module->super, endpoint, op->local, op->local_handle, op->cbcontext, op->cbdata,
                    btl_verbena_opal_status(status));

@@ -376,6 +376,9 @@ static void answer_came(void *arg, vbn_endpoint_t *peer, uint8_t id, void *data,
                             "btl/verbena: dropped an answer of %zu bytes to nothing", len);
         return;
     }
+    if (OPAL_UNLIKELY(!a->good && !op->cbdata))
+        btl_verbena_operation_failed(endpoint, "get or atomic operation",
+                                     "the other process refused it.");
     fetched(op->local, op->width, be64toh(a->value));
     served_end(op, a->good ? OPAL_SUCCESS : OPAL_ERROR);
 }
@@ -418,10 +421,10 @@ static void put_ended(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoi
                       mca_btl_base_registration_handle_t *local_handle, void *context, void *data,
                       int status)
 {
-    btl_verbena_served_t *get = context;
+    btl_verbena_served_t *get = data;
 
     (void)local;
-    (void)data;
+    (void)context;
     btl_verbena_deregister_mem(btl, local_handle);
     answer(endpoint, get->token, status == OPAL_SUCCESS, 0);
     opal_free_list_return(&endpoint->module->served, &get->super);
@@ -450,7 +453,7 @@ static bool serve_get(btl_verbena_endpoint_t *endpoint, const struct request *r)
         btl_verbena_register_mem(&module->super, endpoint, from, len, MCA_BTL_REG_FLAG_REMOTE_READ);
     get->token = be64toh(r->token);
     if (ours && btl_verbena_put(&module->super, endpoint, from, be64toh(r->value), ours, &theirs,
-                                len, 0, MCA_BTL_NO_ORDER, put_ended, get, NULL) == OPAL_SUCCESS)
+                                len, 0, MCA_BTL_NO_ORDER, put_ended, NULL, get) == OPAL_SUCCESS)
         return true;
     if (ours)
         btl_verbena_deregister_mem(&module->super, ours);
