@@ -103,7 +103,7 @@ typedef struct mca_btl_base_endpoint_t {
     struct mca_btl_base_endpoint_t *next;
     btl_verbena_module_t *module;
     opal_proc_t *proc;    /* NULL: departed */
-    vbn_endpoint_t *peer; /* NULL: departed, or this process */
+    vbn_endpoint_t *peer; /* NULL: this process */
     bool lost;            /* the transport has given it up */
     bool is_busy;         /* in `busy`, or taken from there by the thread that works it off */
     opal_list_t waiting;  /* btl_verbena_work_t in the order of arrival */

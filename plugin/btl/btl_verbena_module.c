@@ -394,17 +394,17 @@ static void endpoint_drain(btl_verbena_endpoint_t *endpoint)
     work_cancel(endpoint);
 }
 
+/* The transport's endpoints stay open until vbn_close(): teams of coll/verbena have the same ones.
+ * Open MPI calls this at the end, and where another BTL carries the messages to a peer. */
 static int del_procs(mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
                      btl_verbena_endpoint_t **endpoints)
 {
     (void)btl;
     (void)procs;
     for (size_t i = 0; i < count; i++) {
-        if (!endpoints[i] || !endpoints[i]->peer)
+        if (!endpoints[i] || btl_verbena_is_own(endpoints[i]))
             continue;
         endpoint_drain(endpoints[i]);
-        vbn_endpoint_close(endpoints[i]->peer);
-        endpoints[i]->peer = NULL;
         endpoints[i]->proc = NULL;
     }
     return OPAL_SUCCESS;

@@ -164,7 +164,7 @@ static bool await(btl_verbena_endpoint_t *endpoint, btl_verbena_served_t *op)
     bool open;
 
     OPAL_THREAD_LOCK(&endpoint->module->lock);
-    open = !endpoint->lost && endpoint->peer;
+    open = !endpoint->lost;
     if (open) {
         op->token = ++endpoint->last_token;
         opal_list_append(&endpoint->served, &op->super.super);
@@ -493,7 +493,7 @@ static void request_came(void *arg, vbn_endpoint_t *peer, uint8_t id, void *data
     bool good;
 
     (void)id;
-    if (OPAL_UNLIKELY(!endpoint || !endpoint->peer)) {
+    if (OPAL_UNLIKELY(!endpoint)) {
         opal_output_verbose(1, opal_btl_base_framework.framework_output,
                             "btl/verbena: dropped a request of %zu bytes by nobody known", len);
         return;
