@@ -176,6 +176,9 @@ int coll_verbena_run(coll_verbena_module_t *module, ompi_communicator_t *comm,
 int coll_verbena_start(coll_verbena_module_t *module, ompi_communicator_t *comm,
                        coll_verbena_call_t *call, ompi_request_t **request);
 
+/* The end: opal_progress() calls us no more. */
+void coll_verbena_call_fini(void);
+
 /* --- mpi
  * ------------------------------------------------------------------------------------------ */
 

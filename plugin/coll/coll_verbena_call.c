@@ -211,6 +211,13 @@ static void hand_over(coll_verbena_request_t *request)
     OPAL_THREAD_UNLOCK(&component->lock);
 }
 
+void coll_verbena_call_fini(void)
+{
+    if (mca_coll_verbena_component.progressing)
+        opal_progress_unregister(progress);
+    mca_coll_verbena_component.progressing = false;
+}
+
 static coll_verbena_request_t *request_new(coll_verbena_module_t *module, ompi_communicator_t *comm,
                                            coll_verbena_call_t *call)
 {

@@ -97,5 +97,6 @@ static int component_open(void)
 
 static int component_close(void)
 {
+    coll_verbena_call_fini();
     return OMPI_SUCCESS;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * MPI's data as the collectives layer wants them: movement in bytes of contiguous blocks,
- * reductions by type and operation. What is not contiguous is packed by Open
- * MPI.
+ * reductions by type and operation. What is not contiguous is packed by Open MPI.
  */
 #include "coll_verbena.h"
 
 #include "../btl/btl_verbena.h"
 
+#include <limits.h>
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,7 +95,14 @@ static void reduce_by_mpi(const void *in, void *inout, size_t count, void *arg)
 {
     const coll_verbena_call_t *call = arg;
 
-    PMPI_Reduce_local(in, inout, (int)count, call->op_type, call->op);
+    while (count > 0) {
+        int some = count < INT_MAX ? (int)count : INT_MAX;
+
+        PMPI_Reduce_local(in, inout, some, call->op_type, call->op);
+        in = (const char *)in + (size_t)some * call->args.elem_size;
+        inout = (char *)inout + (size_t)some * call->args.elem_size;
+        count -= (size_t)some;
+    }
 }
 
 static bool is_dense(ompi_datatype_t *type)
