@@ -425,6 +425,10 @@ int btl_verbena_atomic_cswap(mca_btl_base_module_t *btl, btl_verbena_endpoint_t 
                              mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
                              void *cbdata);
 
+/* Takes what came from PEER among other messages, if TAG says that it is for this file. */
+bool btl_verbena_served_take(btl_verbena_module_t *module, vbn_endpoint_t *peer,
+                             mca_btl_base_tag_t tag, void *data, size_t len);
+
 /* As btl_verbena_get(), with two handles of registrations that did not fail. */
 int btl_verbena_served_get(btl_verbena_endpoint_t *endpoint, void *local, uint64_t remote,
                            mca_btl_base_registration_handle_t *local_handle,

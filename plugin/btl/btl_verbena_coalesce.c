@@ -69,9 +69,11 @@ int btl_verbena_coalesced_send(vbn_msg_t *msg, size_t len)
 /* --- receiving ------------------------------------------------------------------------------ */
 
 /* Hands up the first of LEFT bytes' messages. Returns the bytes that it takes, 0: it is none. */
-static size_t hand_up_one(btl_verbena_module_t *module, char *bytes, size_t left)
+static size_t hand_up_one(btl_verbena_module_t *module, vbn_endpoint_t *peer, char *bytes,
+                          size_t left)
 {
     mca_btl_base_segment_t segment;
+    mca_btl_base_tag_t tag;
     struct inner inner;
     size_t len;
 
@@ -82,10 +84,11 @@ static size_t hand_up_one(btl_verbena_module_t *module, char *bytes, size_t left
     if (len > left - sizeof(inner) || aligned(len) > left - sizeof(inner) ||
         ntohs(inner.tag) >= MCA_BTL_TAG_MAX)
         return 0;
+    tag = (mca_btl_base_tag_t)ntohs(inner.tag);
     segment = (mca_btl_base_segment_t){.seg_addr.pval = bytes + sizeof(inner), .seg_len = len};
-    if (OPAL_UNLIKELY(!btl_verbena_deliver(&module->super, (mca_btl_base_tag_t)ntohs(inner.tag),
-                                           &module->arrival, &segment, 1)))
-        btl_verbena_nobody_takes((mca_btl_base_tag_t)ntohs(inner.tag), len);
+    if (OPAL_UNLIKELY(!btl_verbena_served_take(module, peer, tag, bytes + sizeof(inner), len) &&
+                      !btl_verbena_deliver(&module->super, tag, &module->arrival, &segment, 1)))
+        btl_verbena_nobody_takes(tag, len);
     return btl_verbena_coalesced_len(len);
 }
 
@@ -94,9 +97,8 @@ static void coalesced_came(void *arg, vbn_endpoint_t *peer, uint8_t id, void *da
     char *bytes = data;
     size_t taken;
 
-    (void)peer;
     for (; len > 0; bytes += taken, len -= taken) {
-        taken = hand_up_one(arg, bytes, len);
+        taken = hand_up_one(arg, peer, bytes, len);
         if (OPAL_UNLIKELY(!taken)) {
             btl_verbena_nobody_takes(id, len);
             return;

@@ -508,6 +508,16 @@ static void request_came(void *arg, vbn_endpoint_t *peer, uint8_t id, void *data
     answer(endpoint, be64toh(r->token), good, old);
 }
 
+bool btl_verbena_served_take(btl_verbena_module_t *module, vbn_endpoint_t *peer,
+                             mca_btl_base_tag_t tag, void *data, size_t len)
+{
+    if (tag == ID_REQUEST)
+        request_came(module, peer, tag, data, len);
+    else if (tag == ID_ANSWER)
+        answer_came(module, peer, tag, data, len);
+    return tag == ID_REQUEST || tag == ID_ANSWER;
+}
+
 void btl_verbena_served_init(btl_verbena_module_t *module)
 {
     module->ranks = btl_verbena_job_has(OPAL_PMIX_JOB_SIZE);

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { LOCKED_ADDS = 10 };
+enum { LOCKED_ADDS = 10, ONE_BY_ONE = 1500 };
 
 /* The window of a rank has one block of count ints for each rank. */
 struct window {
@@ -96,6 +96,36 @@ static void read_all(struct window *window)
             expect(in[source * window->count + i] == value_at(job->rank, source, i),
                    "get: int %d of %d from rank %d is wrong", i, window->count, source);
     guarded_free(in);
+}
+
+/* The right neighbour's ints one by one, and its numbers handed out one by one, all between two
+ * fences: more requests than a peer's messages hold. */
+static void one_by_one(struct window *window)
+{
+    const struct job *job = window->job;
+    int right = (job->rank + 1) % job->size, *got, *tickets;
+    const int one = 1;
+    if (window->count < ONE_BY_ONE)
+        return;
+    got = guarded_alloc(ONE_BY_ONE * sizeof(int));
+    tickets = guarded_alloc(ONE_BY_ONE * sizeof(int));
+    memory_set(window, 0);
+    for (int i = 0; i < ONE_BY_ONE; i++)
+        window->memory[i + 1] = value_at(job->rank, 0, i);
+    step("%d gets of an int, and as many fetch and add", ONE_BY_ONE);
+    MPI_Win_fence(0, window->win);
+    for (int i = 0; i < ONE_BY_ONE; i++)
+        MPI_Get(got + i, 1, MPI_INT, right, i + 1, 1, MPI_INT, window->win);
+    for (int i = 0; i < ONE_BY_ONE; i++)
+        MPI_Fetch_and_op(&one, tickets + i, MPI_INT, right, 0, MPI_SUM, window->win);
+    MPI_Win_fence(0, window->win);
+    for (int i = 0; i < ONE_BY_ONE; i++)
+        expect(got[i] == value_at(right, 0, i) && tickets[i] == i,
+               "int %d of rank %d is %d, its number %d", i, right, got[i], tickets[i]);
+    expect(window->memory[0] == ONE_BY_ONE, "%d numbers were given, expected %d", window->memory[0],
+           ONE_BY_ONE);
+    guarded_free(tickets);
+    guarded_free(got);
 }
 
 /* Only neighbours know of each other: exposure to the left, access to the right. */
@@ -227,6 +257,7 @@ static void use(struct window *window)
 {
     write_all(window, false);
     read_all(window);
+    one_by_one(window);
     write_all(window, true);
     post_start(window);
     counter(window);
