@@ -97,6 +97,12 @@ static bool fits(const struct vbn_call *call, size_t count)
     return count <= (size_t)PTRDIFF_MAX / call->elem;
 }
 
+/* A block of no elements is nowhere: its displacement says nothing. */
+static bool block_fits(const struct vbn_call *call, size_t count, size_t displ)
+{
+    return !count || (fits(call, displ) && fits(call, displ + count));
+}
+
 /*
  * The counts and displacements of SIZE blocks; NULL displacements become sums, in *SUMS if they are
  * to be had (p + 1 of them).
@@ -112,7 +118,7 @@ static int take_blocks(vbn_coll_req_t *req, const size_t *counts, const size_t *
     for (uint32_t i = 0; i < call->size; i++) {
         sums[i] = sum;
         if (!fits(call, counts[i]) || !fits(call, sum + counts[i]) ||
-            (displs && (!fits(call, displs[i]) || !fits(call, displs[i] + counts[i]))))
+            (displs && !block_fits(call, counts[i], displs[i])))
             return refuse(req, err, "a count or displacement is larger than memory (negative?)");
         sum += counts[i];
     }
@@ -167,6 +173,14 @@ static int take_arrays(vbn_coll_req_t *req, const struct vbn_coll_args *args, st
     return status;
 }
 
+/* In place, who has counts has his own among them, and `count` says nothing. */
+static size_t own_count(const struct vbn_call *call, const struct vbn_coll_args *args)
+{
+    const size_t *counts = call->recv_counts ? call->recv_counts : call->send_counts;
+
+    return call->in_place && counts ? counts[call->rank] : args->count;
+}
+
 /* `count`, and what this rank gives itself. */
 static int take_count(vbn_coll_req_t *req, const struct vbn_coll_args *args, struct vbn_error *err)
 {
@@ -175,7 +189,7 @@ static int take_count(vbn_coll_req_t *req, const struct vbn_coll_args *args, str
     uint32_t me = call->rank;
 
     if (what & HAS_COUNT)
-        call->count = args->count;
+        call->count = own_count(call, args);
     if ((what & HAS_BLOCKS) &&
         !fits(call, call->count > SIZE_MAX / call->size ? SIZE_MAX : call->count * call->size))
         return refuse(req, err, "the count is larger than memory (negative?)");
@@ -193,7 +207,7 @@ static int take_count(vbn_coll_req_t *req, const struct vbn_coll_args *args, str
     return VBN_OK;
 }
 
-/* How many elements this rank sends from `sendbuf` and has in `recvbuf`: whether there are any. */
+/* Whether there are any elements in blocks of COUNTS; NULL: in those of `count`. */
 static bool any(const struct vbn_call *call, const size_t *counts)
 {
     if (!counts)
@@ -202,6 +216,22 @@ static bool any(const struct vbn_call *call, const size_t *counts)
         if (counts[i])
             return true;
     return false;
+}
+
+/* Whether there are any in this rank's `sendbuf`. */
+static bool any_sent(const struct vbn_call *call)
+{
+    return any(call, call->coll == VBN_COLL_REDUCE_SCATTER ? call->recv_counts : call->send_counts);
+}
+
+/* Whether there are any in its `recvbuf`: of reduce_scatter it has its own block there. */
+static bool any_received(const struct vbn_call *call)
+{
+    const size_t *counts = call->recv_counts;
+
+    if (counts && call->coll == VBN_COLL_REDUCE_SCATTER && !call->in_place)
+        return counts[call->rank] > 0;
+    return any(call, counts);
 }
 
 static int check_buffers(vbn_coll_req_t *req, const struct vbn_coll_args *args,
@@ -224,13 +254,12 @@ static int check_buffers(vbn_coll_req_t *req, const struct vbn_coll_args *args,
         return refuse(req, err, "in place is not for this rank's sendbuf");
     if (receives && args->recvbuf == VBN_IN_PLACE)
         return refuse(req, err, "in place is for sendbuf; for recvbuf at scatter's root only");
-    if (sends && !args->sendbuf &&
-        any(call, call->coll == VBN_COLL_REDUCE_SCATTER ? call->recv_counts : call->send_counts))
+    if (sends && !args->sendbuf && any_sent(call))
         return refuse(req, err, "sendbuf is NULL");
-    if (receives && !args->recvbuf && any(call, call->recv_counts))
+    if (receives && !args->recvbuf && any_received(call))
         return refuse(req, err, "recvbuf is NULL");
-    if (sends && receives && args->sendbuf && args->sendbuf == args->recvbuf &&
-        any(call, call->send_counts) && any(call, call->recv_counts))
+    if (sends && receives && args->sendbuf && args->sendbuf == args->recvbuf && any_sent(call) &&
+        any_received(call))
         return refuse(req, err, "sendbuf and recvbuf are the same: VBN_IN_PLACE says so");
     return VBN_OK;
 }

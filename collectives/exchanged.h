@@ -36,7 +36,7 @@ static inline struct vbn_at vbn_copy_blocks(struct vbn_sched *sched, const struc
     if (!call->in_place)
         return copy;
     for (uint32_t i = 0; i < call->size; i++)
-        if (vbn_recv_off(call, i) + vbn_recv_len(call, i) > end)
+        if (vbn_recv_len(call, i) && vbn_recv_off(call, i) + vbn_recv_len(call, i) > end)
             end = vbn_recv_off(call, i) + vbn_recv_len(call, i);
     copy = vbn_sched_tmp(sched, end);
     for (uint32_t i = 0; i < call->size; i++)

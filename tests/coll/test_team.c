@@ -173,12 +173,154 @@ static void bad_calls_are_refused(void **state)
     bad = good, bad.coll = VBN_COLL_ALLGATHERV, refused(&f, &bad, "counts is NULL");
     bad.recvcounts = huge, refused(&f, &bad, "larger than memory");
     bad.recvcounts = counts, bad.count = 2, refused(&f, &bad, "own entry");
+    bad = good, bad.coll = VBN_COLL_REDUCE_SCATTER, bad.recvcounts = counts, bad.recvbuf = in;
+    refused(&f, &bad, "VBN_IN_PLACE");
+    bad.sendbuf = VBN_IN_PLACE, bad.recvbuf = NULL, refused(&f, &bad, "recvbuf is NULL");
     bad = good, bad.coll = VBN_COLL_ALLTOALLV, bad.recvcounts = counts, bad.sendcounts = counts + 1;
     refused(&f, &bad, "sends itself");
     assert_int_equal(vbn_allreduce(f.team[0], in, out, 1, VBN_DOUBLE_COMPLEX, VBN_MAX),
                      VBN_ERR_INVALID);
     assert_non_null(strstr(vbn_team_error(f.team[0]), "max"));
     assert_int_equal(loop_messages(f.loop), 0);
+    close_all(&f);
+}
+
+/* --- what is not looked at ------------------------------------------------------------------- */
+
+enum { THREE = 3 };
+
+/* ARGS[i] is rank i's, of THREE. */
+static void all_succeed(struct fixture *f, const struct vbn_coll_args *args)
+{
+    vbn_coll_req_t *req[THREE];
+    int status[THREE];
+
+    for (uint32_t r = 0; r < THREE; r++)
+        if (vbn_coll_istart(f->team[r], &args[r], &req[r], &f->err) != VBN_OK)
+            fail_msg("rank %u: %s", r, f->err.text);
+    finish(f, req, THREE, status);
+    for (uint32_t r = 0; r < THREE; r++)
+        assert_int_equal(status[r], VBN_OK);
+}
+
+/* Of reduce_scatter a rank has its own block only in `recvbuf`, which may be none. */
+static void nothing_of_reduce_scatter_may_go_nowhere(void **state)
+{
+    static const char *const rules[] = {"reduce_scatter=pairwise", "reduce_scatter=circulant",
+                                        "reduce_scatter=ordered"};
+    struct loop_options loop = {.eager_limit = SIZE_MAX};
+    const size_t counts[THREE] = {2, 0, 1};
+    const int32_t in[3] = {3, 4, 5};
+    struct fixture f;
+
+    (void)state;
+    for (size_t rule = 0; rule < sizeof(rules) / sizeof(rules[0]); rule++) {
+        int32_t out[THREE][2] = {{0}};
+        struct vbn_coll_args args[THREE];
+
+        open_all(&f, &loop, THREE, rules[rule]);
+        for (uint32_t r = 0; r < THREE; r++) {
+            args[r] = sum_args(in, counts[r] ? out[r] : NULL, 0);
+            args[r].coll = VBN_COLL_REDUCE_SCATTER;
+            args[r].recvcounts = counts;
+        }
+        all_succeed(&f, args);
+        assert_int_equal(out[0][0], 9);
+        assert_int_equal(out[0][1], 12);
+        assert_int_equal(out[2][0], 15);
+        close_all(&f);
+    }
+}
+
+/* Where a block of nothing would be. */
+#define NOWHERE ((size_t)-77)
+
+static void a_block_of_nothing_is_nowhere(void **state)
+{
+    struct loop_options loop = {.eager_limit = SIZE_MAX};
+    const size_t counts[THREE] = {2, 0, 1}, displs[THREE] = {1, NOWHERE, 0};
+    int32_t in[THREE][2] = {{1, 2}, {0}, {3}}, out[THREE][3] = {{0}};
+    struct vbn_coll_args args[THREE];
+    struct fixture f;
+
+    (void)state;
+    open_all(&f, &loop, THREE, NULL);
+    for (uint32_t r = 0; r < THREE; r++) {
+        args[r] = sum_args(in[r], out[r], counts[r]);
+        args[r].coll = VBN_COLL_ALLGATHERV;
+        args[r].recvcounts = counts;
+        args[r].rdispls = displs;
+    }
+    all_succeed(&f, args);
+    for (uint32_t r = 0; r < THREE; r++) {
+        assert_int_equal(out[r][0], 3);
+        assert_int_equal(out[r][1], 1);
+        assert_int_equal(out[r][2], 2);
+    }
+    close_all(&f);
+}
+
+/* An exchange in place goes through a copy of all blocks, which is no longer than they are. */
+static void an_exchange_of_nothing_is_nowhere(void **state)
+{
+    struct loop_options loop = {.eager_limit = SIZE_MAX};
+    const size_t counts[THREE][THREE] = {{0, 1, 1}, {1, 0, 0}, {1, 0, 1}};
+    const size_t displs[THREE][THREE] = {{NOWHERE, 1, 0}, {0, NOWHERE, NOWHERE}, {0, NOWHERE, 1}};
+    int32_t data[THREE][2] = {{12, 11}, {21, 0}, {31, 33}};
+    struct vbn_coll_args args[THREE];
+    struct fixture f;
+
+    (void)state;
+    open_all(&f, &loop, THREE, NULL);
+    for (uint32_t r = 0; r < THREE; r++) {
+        args[r] = sum_args(VBN_IN_PLACE, data[r], 0);
+        args[r].coll = VBN_COLL_ALLTOALLV;
+        args[r].recvcounts = counts[r];
+        args[r].rdispls = displs[r];
+    }
+    all_succeed(&f, args);
+    assert_int_equal(data[0][0], 31);
+    assert_int_equal(data[0][1], 21);
+    assert_int_equal(data[1][0], 11);
+    assert_int_equal(data[2][0], 12);
+    assert_int_equal(data[2][1], 33);
+    close_all(&f);
+}
+
+/* As MPI has it: in place, what says how much is sent means nothing. Root is rank 1. */
+static void in_place_no_count_is_looked_at(void **state)
+{
+    static const enum vbn_coll colls[] = {VBN_COLL_ALLGATHERV, VBN_COLL_GATHERV, VBN_COLL_SCATTERV};
+    struct loop_options loop = {.eager_limit = SIZE_MAX};
+    const size_t counts[THREE] = {1, 1, 1};
+    struct fixture f;
+
+    (void)state;
+    open_all(&f, &loop, THREE, NULL);
+    for (size_t c = 0; c < sizeof(colls) / sizeof(colls[0]); c++) {
+        bool scatter = colls[c] == VBN_COLL_SCATTERV;
+        int32_t own[THREE] = {0, 8, 0}, all[THREE][THREE] = {{0}, {0, 8, 0}, {0}};
+        int32_t *given = scatter ? all[1] : own;
+        struct vbn_coll_args args[THREE];
+
+        given[0] = 7, given[2] = 9;
+        for (uint32_t r = 0; r < THREE; r++) {
+            args[r] = sum_args(scatter ? all[r] : &own[r], scatter ? &own[r] : all[r], 1);
+            args[r].coll = colls[c];
+            args[r].root = 1;
+            args[r].recvcounts = args[r].sendcounts = counts;
+        }
+        args[1].count = NOWHERE;
+        if (scatter)
+            args[1].recvbuf = VBN_IN_PLACE;
+        else
+            args[1].sendbuf = VBN_IN_PLACE;
+        all_succeed(&f, args);
+        for (uint32_t r = 0; r < THREE; r++) {
+            assert_int_equal(own[r], 7 + r);
+            assert_int_equal(all[1][r], 7 + r);
+        }
+    }
     close_all(&f);
 }
 
@@ -1380,6 +1522,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_calls_are_refused),
+        cmocka_unit_test(nothing_of_reduce_scatter_may_go_nowhere),
+        cmocka_unit_test(a_block_of_nothing_is_nowhere),
+        cmocka_unit_test(an_exchange_of_nothing_is_nowhere),
+        cmocka_unit_test(in_place_no_count_is_looked_at),
         cmocka_unit_test(bad_teams_are_refused),
         cmocka_unit_test(wrong_rules_name_the_right_ones),
         cmocka_unit_test(the_first_rule_that_fits_is_taken),
