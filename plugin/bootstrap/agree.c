@@ -272,31 +272,52 @@ struct addresses {
     size_t longest;
 };
 
-static int gather_addresses(struct job *job, struct addresses *addresses)
+static int gather_lengths(struct job *job, uint32_t mine, struct addresses *addresses)
 {
-    const struct vbn_transport *tr = job->shown.tr;
-    size_t len = 0;
-    uint32_t mine;
-    unsigned char *address = NULL;
-    void *all = NULL;
-    int status;
+    void *all;
+    int status = gather(&job->oob, &mine, sizeof(mine), &all);
 
-    tr->address(job->shown.port, NULL, &len); /* too small: says how long */
-    mine = (uint32_t)len;
-    status = gather(&job->oob, &mine, sizeof(mine), &all);
     if (status != VBN_OK)
         return status;
     addresses->lengths = all;
     for (uint32_t i = 0; i < job->oob.ranks; i++)
         if (addresses->lengths[i] > addresses->longest)
             addresses->longest = addresses->lengths[i];
-    address = calloc(1, addresses->longest + 1);
-    status = address ? tr->address(job->shown.port, address, &len) : VBN_ERR_NO_MEMORY;
-    if (status == VBN_OK)
-        status = gather(&job->oob, address, addresses->longest, &all);
-    free(address);
+    return VBN_OK;
+}
+
+/* Who has no address says so before the others wait for it. */
+static int gather_addresses(struct job *job, struct addresses *addresses, struct vbn_error *err)
+{
+    const struct vbn_transport *tr = job->shown.tr;
+    struct vbn_error why = {0};
+    unsigned char *mine;
+    void *all;
+    size_t len = 0;
+    int status;
+
+    tr->address(job->shown.port, NULL, &len); /* too small: says how long */
+    status = gather_lengths(job, (uint32_t)len, addresses);
+    if (status != VBN_OK) {
+        no_answer(err, status);
+        return status;
+    }
+    mine = calloc(1, addresses->longest + 1);
+    status = mine ? tr->address(job->shown.port, mine, &len) : VBN_ERR_NO_MEMORY;
+    if (status != VBN_OK)
+        vbn_fail(&why, status, "the port has no address: %s", vbn_status_str(status));
+    status = agree_on(&job->oob, status, &why);
+    if (status != VBN_OK) {
+        vbn_fail(err, status, "%s", why.text);
+        goto free_mine;
+    }
+    status = gather(&job->oob, mine, addresses->longest, &all);
     if (status == VBN_OK)
         addresses->all = all;
+    else
+        no_answer(err, status);
+free_mine:
+    free(mine);
     return status;
 }
 
@@ -352,18 +373,17 @@ int agree_peers(struct job *job, struct vbn_error *err)
 {
     struct addresses addresses = {0};
     struct vbn_error why = {0};
-    int status = gather_addresses(job, &addresses);
+    int status = gather_addresses(job, &addresses, err);
 
-    if (status == VBN_OK) {
-        job->shown.peers = calloc(job->oob.ranks, sizeof(vbn_peer_t *));
-        status = job->shown.peers ? connect_all(job, &addresses, &why)
-                                  : vbn_fail(&why, VBN_ERR_NO_MEMORY, "out of memory for peers");
-        status = agree_on(&job->oob, status, &why);
-        if (status != VBN_OK)
-            vbn_fail(err, status, "%s", why.text);
-    } else {
-        no_answer(err, status);
-    }
+    if (status != VBN_OK)
+        goto free_addresses;
+    job->shown.peers = calloc(job->oob.ranks, sizeof(vbn_peer_t *));
+    status = job->shown.peers ? connect_all(job, &addresses, &why)
+                              : vbn_fail(&why, VBN_ERR_NO_MEMORY, "out of memory for peers");
+    status = agree_on(&job->oob, status, &why);
+    if (status != VBN_OK)
+        vbn_fail(err, status, "%s", why.text);
+free_addresses:
     free(addresses.lengths);
     free(addresses.all);
     return status;

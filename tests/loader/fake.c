@@ -95,6 +95,8 @@ static int fake_address(vbn_port_t *port, void *buf, size_t *len)
     *len = 10 + fake->rank;
     if (room < *len)
         return VBN_ERR_INVALID;
+    if (is("noaddress") && fake->rank == 1)
+        return VBN_ERR_DEVICE;
     memset(buf, 'a' + (int)fake->rank, *len);
     return VBN_OK;
 }

@@ -219,6 +219,14 @@ static void bad_parameters_of_one_rank_end_all(void **state)
     assert_all_failed(VBN_ERR_INVALID, "rank 2: command line: parameter transport");
 }
 
+static void one_without_an_address_ends_all(void **state)
+{
+    (void)state;
+    put_plugin("noaddress");
+    run_ranks("--mca transport noaddress", NULL);
+    assert_all_failed(VBN_ERR_DEVICE, "rank 1: the port has no address: ");
+}
+
 static void one_that_cannot_connect_ends_all(void **state)
 {
     (void)state;
@@ -324,6 +332,7 @@ int main(void)
         TEST(order_is_rank_0s),
         TEST(no_transport_for_all),
         TEST(bad_parameters_of_one_rank_end_all),
+        TEST(one_without_an_address_ends_all),
         TEST(one_that_cannot_connect_ends_all),
         TEST(broken_interface_is_told),
         TEST(interfaces_are_checked),
