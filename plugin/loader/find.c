@@ -29,6 +29,21 @@ struct candidate *loader_candidate(vbn_loader_t *loader, const char *name)
     return NULL;
 }
 
+/* One name may begin like another: of those that fit the longest. */
+struct candidate *loader_owner(const vbn_loader_t *loader, const char *name)
+{
+    const char *rest = loader_below(name, "transport");
+    struct candidate *candidate, *owner = NULL;
+
+    STAILQ_FOREACH(candidate, &loader->candidates, next)
+    {
+        if (loader_below(rest, candidate->name) &&
+            (!owner || strlen(candidate->name) > strlen(owner->name)))
+            owner = candidate;
+    }
+    return owner;
+}
+
 int loader_add_candidate(vbn_loader_t *loader, const char *name, const char *path,
                          const struct vbn_transport *tr, struct vbn_error *err)
 {

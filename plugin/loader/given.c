@@ -59,6 +59,16 @@ int vbn_loader_set(vbn_loader_t *loader, const char *name, const char *value, st
     return loader_give(loader, GIVEN_BY_PROGRAM, "program", name, value, err);
 }
 
+/* The bare name of NAME below PREFIX; NULL: it is not there, or that of a transport whose longer
+ * name begins with this one's. */
+static const char *bare_name(const vbn_loader_t *loader, const char *name, const char *prefix)
+{
+    const char *transport = loader_below(prefix, "transport");
+    const struct candidate *owner = transport ? loader_owner(loader, name) : NULL;
+
+    return owner && strcmp(owner->name, transport) != 0 ? NULL : loader_below(name, prefix);
+}
+
 int vbn_loader_settings(const vbn_loader_t *loader, const char *prefix,
                         struct vbn_setting **settings, size_t *count)
 {
@@ -73,7 +83,7 @@ int vbn_loader_settings(const vbn_loader_t *loader, const char *prefix,
         return VBN_ERR_NO_MEMORY;
     STAILQ_FOREACH(given, &loader->given, next)
     {
-        const char *bare = loader_below(given->name, prefix);
+        const char *bare = bare_name(loader, given->name, prefix);
 
         if (bare && loader_given(loader, given->name) == given)
             (*settings)[(*count)++] = (struct vbn_setting){bare, given->value};

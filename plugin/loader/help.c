@@ -78,12 +78,23 @@ static void print_transports(vbn_loader_t *loader, FILE *out)
     fprintf(out, "\n");
 }
 
+/* The transport that TOPIC is, with or without the prefix of its parameters; NULL: none. */
+static const struct candidate *transport_of(vbn_loader_t *loader, const char *topic)
+{
+    const char *bare = loader_below(topic, "transport");
+
+    return loader_candidate(loader, bare ? bare : topic);
+}
+
 static int no_topic(vbn_loader_t *loader, const char *topic, struct vbn_error *err)
 {
     struct nearest nearest;
     const struct table *table;
-    struct candidate *candidate;
+    const struct candidate *candidate = transport_of(loader, topic);
 
+    if (candidate)
+        return vbn_fail(err, VBN_ERR_INVALID, "command line: --mca help: %s cannot be used: %s",
+                        candidate->name, candidate->error.text);
     nearest_init(&nearest, topic);
     nearest_offer(&nearest, "all");
     nearest_offer(&nearest, "transport");

@@ -76,22 +76,6 @@ void vbn_loader_destroy(vbn_loader_t *loader)
 
 /* --- judging ---------------------------------------------------------------------------------- */
 
-/* The transport whose parameter NAME would be, by its prefix; NULL: none that is installed. */
-static struct candidate *owner(vbn_loader_t *loader, const char *name)
-{
-    const char *rest = loader_below(name, "transport");
-    struct candidate *candidate;
-
-    if (!rest)
-        return NULL;
-    STAILQ_FOREACH(candidate, &loader->candidates, next)
-    {
-        if (loader_below(rest, candidate->name))
-            return candidate;
-    }
-    return NULL;
-}
-
 static void offer_table(struct nearest *nearest, const struct table *table)
 {
     char name[160];
@@ -122,12 +106,12 @@ static int unknown(vbn_loader_t *loader, const struct given *given, struct vbn_e
 
 static int check_given(vbn_loader_t *loader, const struct given *given, struct vbn_error *err)
 {
-    struct candidate *candidate = owner(loader, given->name);
+    struct candidate *owner = loader_owner(loader, given->name);
     const struct vbn_param *param;
     struct vbn_error why;
 
     /* What a transport that cannot be loaded would say to its parameters, nobody knows. */
-    if (candidate && loader_load(loader, candidate) != VBN_OK)
+    if (owner && loader_load(loader, owner) != VBN_OK)
         return VBN_OK;
     param = loader_param(loader, given->name);
     if (!param)

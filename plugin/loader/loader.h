@@ -82,6 +82,8 @@ const char *loader_below(const char *name, const char *prefix);
 int loader_find(vbn_loader_t *loader, struct vbn_error *err);
 /* Among those found; NULL: none of this name. */
 struct candidate *loader_candidate(vbn_loader_t *loader, const char *name);
+/* The one whose parameter NAME (in full) would be, by its prefix; NULL: none that was found. */
+struct candidate *loader_owner(const vbn_loader_t *loader, const char *name);
 int loader_add_candidate(vbn_loader_t *loader, const char *name, const char *path,
                          const struct vbn_transport *tr, struct vbn_error *err);
 

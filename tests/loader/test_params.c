@@ -307,6 +307,19 @@ static void help_knows_its_topics(void **state)
     assert_contains(err.text, "did you mean good");
 }
 
+static void help_says_why_there_is_none(void **state)
+{
+    (void)state;
+    put_plugin("older");
+    created("--mca help older");
+    assert_int_equal(vbn_loader_help(loader, stdout, &err), VBN_ERR_INVALID);
+    assert_contains(err.text, "older cannot be used: ");
+    assert_contains(err.text, "was built for version 0.7");
+    created("--mca help transport_older");
+    assert_int_equal(vbn_loader_help(loader, stdout, &err), VBN_ERR_INVALID);
+    assert_contains(err.text, "was built for version 0.7");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
@@ -330,6 +343,7 @@ int main(void)
         TEST(help_is_asked_for),
         TEST(help_has_topics),
         TEST(help_knows_its_topics),
+        TEST(help_says_why_there_is_none),
     };
 
     return cmocka_run_group_tests_name("parameters", tests, NULL, NULL);

@@ -271,6 +271,32 @@ static void transports_get_their_settings(void **state)
     tr->close(port);
 }
 
+static void assert_settings(const char *name, const char *settings)
+{
+    if (vbn_loader_open_one(loader, name, &base, &tr, &port, &err) != VBN_OK)
+        fail_msg("%s: %s", name, err.text);
+    assert_string_equal(((struct fake_port *)(void *)port)->settings, settings);
+    tr->close(port);
+}
+
+/* Each has its own parameters, whichever is found first, and nobody else's. */
+static void names_may_begin_alike(void **state)
+{
+    (void)state;
+    put_plugin("good");
+    put_plugin("good_two");
+    created("--mca transport_good_two_depth 5 --mca transport_good_depth 6");
+    if (vbn_loader_check(loader, &err) != VBN_OK)
+        fail_msg("%s", err.text);
+    assert_settings("good", "depth=6;");
+    assert_settings("good_two", "depth=5;");
+    assert_does_not_open("--mca transport_good_two_deep 5", VBN_ERR_INVALID,
+                         "did you mean transport_good_two_depth");
+    assert_does_not_open("--mca transport_good_two_depth 99", VBN_ERR_INVALID, "1 to 64");
+    assert_does_not_open("--mca transport_good_three_depth 5", VBN_ERR_INVALID,
+                         "there is no parameter");
+}
+
 static void smaller_configuration_is_taken(void **state)
 {
     struct vbn_port_config small = {.size = offsetof(struct vbn_port_config, job_key), .rank = 9};
@@ -303,6 +329,7 @@ int main(void)
         TEST(falls_back_and_says_so),
         TEST(none_can_be_used),
         TEST(transports_get_their_settings),
+        TEST(names_may_begin_alike),
         TEST(smaller_configuration_is_taken),
     };
 
