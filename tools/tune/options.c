@@ -5,6 +5,7 @@
 #include "tune.h"
 
 #include <argp.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,7 +92,7 @@ static void read_model(struct argp_state *state, const char *text, struct tune_m
         char *end;
 
         *to[i] = strtod(text, &end);
-        if (end == text || *end != (i < 3 ? ',' : '\0') || !(*to[i] >= 0))
+        if (end == text || *end != (i < 3 ? ',' : '\0') || !(*to[i] >= 0 && isfinite(*to[i])))
             argp_error(state, "--model: expected four numbers with commas between");
         text = end + 1;
     }

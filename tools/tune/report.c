@@ -96,7 +96,7 @@ void tune_report_predicted(const struct tune_options *opts)
             size_t bytes = coll == VBN_COLL_BARRIER ? 0 : opts->sizes[s];
             struct vbn_coll_cost cost;
             struct tune_way way, best;
-            double us, least = INFINITY;
+            double us, least = 0;
             char name[64];
 
             if (!(opts->colls & (1u << coll)) || (coll == VBN_COLL_BARRIER && s))
@@ -104,7 +104,7 @@ void tune_report_predicted(const struct tune_options *opts)
             for (unsigned i = 0; tune_way_at((enum vbn_coll)coll, opts->predict, bytes, i, &way);
                  i++) {
                 us = tune_predict(m, &way, bytes, opts->predict, opts->processors);
-                if (us < least) {
+                if (!i || us < least) { /* the first also where it is beyond what can be counted */
                     least = us;
                     best = way;
                 }
