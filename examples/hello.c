@@ -26,14 +26,15 @@ static int greet(struct vbn_job *job)
     vbn_peer_t *previous = job->peers[(job->rank + job->ranks - 1) % job->ranks];
     struct vbn_op send = {.done = NULL}, recv = {.done = NULL};
     char out[64], in[64];
-    int started, status;
+    int started, received, status;
 
     snprintf(out, sizeof(out), "rank %u, process %d", job->rank, (int)getpid());
     started = job->tr->send(next, out, sizeof(out), 1, &send);
-    status = finish(job, job->tr->recv(job->port, previous, in, sizeof(in), 1, VBN_TAG_MAX, &recv),
-                    &recv);
+    received = finish(
+        job, job->tr->recv(job->port, previous, in, sizeof(in), 1, VBN_TAG_MAX, &recv), &recv);
+    status = finish(job, started, &send); /* in any case: till then it may look at this stack */
     if (status == VBN_OK)
-        status = finish(job, started, &send);
+        status = received;
     if (status == VBN_OK)
         printf("rank %u of %u over %s: hello from %s\n", job->rank, job->ranks, job->tr->name, in);
     return status;

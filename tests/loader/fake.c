@@ -47,6 +47,9 @@ static int fake_query(struct vbn_error *err)
     return is("noquery") ? failure(err, "no such hardware") : VBN_OK;
 }
 
+/* The process's last port: peers do not know theirs. */
+static struct fake_port *sender;
+
 static int fake_open(const struct vbn_port_config *config, vbn_port_t **port, struct vbn_error *err)
 {
     struct fake_port *made;
@@ -64,6 +67,8 @@ static int fake_open(const struct vbn_port_config *config, vbn_port_t **port, st
         snprintf(made->settings + len, sizeof(made->settings) - len, "%s=%s;",
                  config->settings[i].name, config->settings[i].value);
     }
+    if (is("deaf"))
+        sender = made;
     *port = (vbn_port_t *)(void *)made;
     return VBN_OK;
 }
@@ -75,6 +80,8 @@ static int fake_close(vbn_port_t *port)
 
     if (fake->closed)
         *fake->closed += 1;
+    if (fake->sending)
+        fprintf(stderr, "%s: a send was left under way\n", name);
     free(port);
     return VBN_OK;
 }
@@ -116,11 +123,29 @@ static int fake_connect(vbn_port_t *port, const void *address, size_t len, void 
     return VBN_OK;
 }
 
+static int fake_send(vbn_peer_t *peer, const void *buf, size_t len, uint64_t tag, struct vbn_op *op)
+{
+    (void)peer, (void)buf, (void)len, (void)tag;
+    op->status = VBN_PENDING;
+    sender->sending = op;
+    return VBN_PENDING;
+}
+
+static int fake_recv(vbn_port_t *port, vbn_peer_t *peer, void *buf, size_t len, uint64_t tag,
+                     uint64_t mask, struct vbn_op *op)
+{
+    (void)port, (void)peer, (void)buf, (void)len, (void)tag, (void)mask, (void)op;
+    return VBN_ERR_PEER_LOST;
+}
+
 static int fake_wait(vbn_port_t *port, int timeout_ms)
 {
     struct fake_port *fake = (struct fake_port *)(void *)port;
 
-    (void)timeout_ms;
+    if (fake->sending && timeout_ms < 0) {
+        fake->sending->status = VBN_OK;
+        fake->sending = NULL;
+    }
     fake->waits++;
     sched_yield();
     return 0;
@@ -154,6 +179,10 @@ static void fill(struct vbn_transport *table)
     table->address = fake_address;
     table->connect = fake_connect;
     table->wait = fake_wait;
+    if (is("deaf")) {
+        table->send = fake_send;
+        table->recv = fake_recv;
+    }
     if (is("holes"))
         table->probe = NULL;
     if (is("plain"))

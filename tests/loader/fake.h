@@ -10,8 +10,9 @@ struct fake_port {
     uint32_t rank;
     uint64_t job_key;
     unsigned shutdowns, waits;
-    unsigned *closed;   /* the test's, or NULL */
-    char settings[512]; /* "name=value;" of each */
+    struct vbn_op *sending; /* until a wait without a limit */
+    unsigned *closed;       /* the test's, or NULL */
+    char settings[512];     /* "name=value;" of each */
 };
 
 #endif
