@@ -185,7 +185,8 @@ struct vbn_transport {
     int (*progress)(vbn_port_t *port);
 
     /* Waits until there is something to do, or TIMEOUT_MS (-1: no limit) have passed, and does it.
-     * Returns as progress(). */
+     * What another thread has done, by its progress or a cancel, does not end it: where several use
+     * the port they give a limit. Returns as progress(). */
     int (*wait)(vbn_port_t *port, int timeout_ms);
 
     /*
