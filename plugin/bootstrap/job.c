@@ -6,7 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-/* How long what was sent may take to arrive at the end, once all ranks are there. */
+/* How long what was sent may take to arrive at the end, once all ranks are there; and how long who
+ * has lost a peer waits for the others. */
 #define DRAIN_MS 10000
 
 static int check_oob(const struct vbn_oob *oob, struct vbn_error *err)
@@ -140,11 +141,12 @@ destroy_oob:
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-static void progress_a_while(void *arg)
+static int progress_a_while(void *arg)
 {
     struct job *job = arg;
 
     job->shown.tr->wait(job->shown.port, 1);
+    return VBN_OK;
 }
 
 int vbn_job_barrier(struct vbn_job *job)
@@ -159,39 +161,75 @@ int vbn_job_allgather(struct vbn_job *job, const void *mine, size_t len, void *a
     return job_of(job)->oob.allgather(job_of(job)->oob.arg, mine, len, all);
 }
 
-static uint64_t now_ms(void)
+static uint64_t now_ms(const struct job *job)
 {
     struct timespec ts;
 
+    if (job->base.clock_ns)
+        return job->base.clock_ns(job->base.callback_arg) / 1000000;
     clock_gettime(CLOCK_MONOTONIC, &ts);
     return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
 static void drain(struct job *job)
 {
-    uint64_t start = now_ms();
+    uint64_t start = now_ms(job);
 
-    while (job->shown.tr->shutdown(job->shown.port) && now_ms() - start < DRAIN_MS)
+    while (job->shown.tr->shutdown(job->shown.port) && now_ms(job) - start < DRAIN_MS)
         job->shown.tr->wait(job->shown.port, 1);
 }
 
-/* Nobody closes while another one may still send to him; and nobody leaves while another one may
- * still need him to make progress. */
+/* A wait for the others that need not come. */
+struct patience {
+    struct job *job;
+    bool limited;
+    uint64_t until_ms; /* if limited */
+};
+
+static int progress_in_time(void *arg)
+{
+    struct patience *patience = arg;
+    uint64_t now = now_ms(patience->job);
+
+    progress_a_while(patience->job);
+    if (patience->job->lost && !patience->limited)
+        *patience = (struct patience){patience->job, true, now + DRAIN_MS};
+    return patience->limited && now >= patience->until_ms ? VBN_ERR_TIMEOUT : VBN_OK;
+}
+
+static int meet(struct job *job, struct patience *patience)
+{
+    return job->oob.barrier(job->oob.arg, progress_in_time, patience);
+}
+
+/*
+ * Nobody closes while another one may still send to him; and nobody leaves while another one may
+ * still need him to make progress. Others may have lost a peer and this rank may not, or the other
+ * way round: all meet in any case, and who has lost one gives up after a while. Then he does not
+ * meet them again, who would take him for one who had come late to the first meeting. All who have
+ * met once drain and meet again, within the time that this takes unless one dies.
+ */
+static void end_together(struct job *job)
+{
+    struct patience patience = {.job = job};
+    int status = meet(job, &patience);
+
+    drain(job);
+    if (status != VBN_OK)
+        return;
+    patience = (struct patience){job, true, now_ms(job) + 2 * (uint64_t)DRAIN_MS};
+    meet(job, &patience);
+}
+
 int vbn_job_destroy(struct vbn_job *job)
 {
-    struct job *inner;
     int status;
 
     if (!job)
         return VBN_OK;
-    inner = job_of(job);
-    if (!inner->lost)
-        vbn_job_barrier(job);
-    drain(inner);
-    if (!inner->lost)
-        vbn_job_barrier(job);
+    end_together(job_of(job));
     status = job->tr->close(job->port);
     job->port = NULL;
-    free_job(inner);
+    free_job(job_of(job));
     return status;
 }

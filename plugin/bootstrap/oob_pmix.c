@@ -23,33 +23,57 @@ static int pmix_failure(struct vbn_error *err, const char *what, pmix_status_t s
     return vbn_fail(err, VBN_ERR_UNREACHABLE, "PMIx: %s: %s", what, PMIx_Error_string(status));
 }
 
-/* A fence that is under way. The runtime's thread may write to it. */
+/*
+ * A fence that is under way. The runtime's thread ends it, or learns that nobody waits for it any
+ * more: whoever comes second frees it. A few bytes stay if the runtime never ends it.
+ */
 struct fence {
-    int over;
+    int over; /* or left */
     pmix_status_t status;
 };
+
+/* Says whether the other one had come before. */
+static bool came_second(struct fence *fence)
+{
+    return __atomic_exchange_n(&fence->over, 1, __ATOMIC_ACQ_REL);
+}
 
 static void fence_over(pmix_status_t status, void *arg)
 {
     struct fence *fence = arg;
 
     fence->status = status;
-    __atomic_store_n(&fence->over, 1, __ATOMIC_RELEASE);
+    if (came_second(fence))
+        free(fence);
 }
 
-static int pmix_barrier(void *arg, void (*idle)(void *idle_arg), void *idle_arg)
+/* Until it is over, or IDLE has enough. */
+static int wait_for(struct fence *fence, int (*idle)(void *idle_arg), void *idle_arg)
 {
-    struct fence fence = {.over = 0};
-    pmix_status_t status = PMIx_Fence_nb(NULL, 0, NULL, 0, fence_over, &fence);
+    int status = VBN_OK;
+
+    while (status == VBN_OK && !__atomic_load_n(&fence->over, __ATOMIC_ACQUIRE))
+        status = idle(idle_arg);
+    if (!came_second(fence))
+        return status;
+    status = fence->status == PMIX_SUCCESS ? VBN_OK : VBN_ERR_UNREACHABLE;
+    free(fence);
+    return status;
+}
+
+static int pmix_barrier(void *arg, int (*idle)(void *idle_arg), void *idle_arg)
+{
+    struct fence *fence = calloc(1, sizeof(*fence));
+    pmix_status_t status;
 
     (void)arg;
-    if (status == PMIX_OPERATION_SUCCEEDED)
-        return VBN_OK;
-    if (status != PMIX_SUCCESS)
-        return VBN_ERR_UNREACHABLE;
-    while (!__atomic_load_n(&fence.over, __ATOMIC_ACQUIRE))
-        idle(idle_arg);
-    return fence.status == PMIX_SUCCESS ? VBN_OK : VBN_ERR_UNREACHABLE;
+    if (!fence)
+        return VBN_ERR_NO_MEMORY;
+    status = PMIx_Fence_nb(NULL, 0, NULL, 0, fence_over, fence);
+    if (status == PMIX_SUCCESS)
+        return wait_for(fence, idle, idle_arg);
+    free(fence);
+    return status == PMIX_OPERATION_SUCCEEDED ? VBN_OK : VBN_ERR_UNREACHABLE;
 }
 
 /* --- allgather -------------------------------------------------------------------------------- */

@@ -14,11 +14,10 @@ static int single_allgather(void *arg, const void *mine, size_t len, void *all)
     return VBN_OK;
 }
 
-static int single_barrier(void *arg, void (*idle)(void *idle_arg), void *idle_arg)
+static int single_barrier(void *arg, int (*idle)(void *idle_arg), void *idle_arg)
 {
     (void)arg;
-    idle(idle_arg);
-    return VBN_OK;
+    return idle(idle_arg);
 }
 
 int vbn_oob_single(struct vbn_oob *oob, struct vbn_error *err)

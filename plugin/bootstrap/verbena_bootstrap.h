@@ -36,8 +36,10 @@ struct vbn_oob {
     int (*allgather)(void *arg, const void *mine, size_t len, void *all);
 
     /* Waits for all ranks. Calls IDLE(IDLE_ARG) again and again meanwhile, at least every few
-     * milliseconds: others may need this rank's transport to make progress. */
-    int (*barrier)(void *arg, void (*idle)(void *idle_arg), void *idle_arg);
+     * milliseconds: others may need this rank's transport to make progress. Where that does not
+     * return VBN_OK, waits no longer and returns the same: to the others this rank was there all
+     * the same, and it calls nothing but destroy any more. */
+    int (*barrier)(void *arg, int (*idle)(void *idle_arg), void *idle_arg);
 
     /* Frees ARG. NULL: nothing to free. Not a collective call. */
     void (*destroy)(void *arg);
@@ -95,9 +97,10 @@ int vbn_job_start(int *argc, char **argv, struct vbn_job **job, struct vbn_error
 
 /*
  * Ends a job, on all ranks together and in order: waits for all ranks, making progress; lets what
- * was sent arrive; closes the port. What is not over then ends with VBN_ERR_CLOSED. Once a peer was
- * lost nobody is waited for. JOB may be NULL. Returns VBN_OK, or VBN_ERR_TIMEOUT when something had
- * to be dropped. Blocks for the other ranks.
+ * was sent arrive; waits for all again; closes the port. What is not over then ends with
+ * VBN_ERR_CLOSED. Once this rank has lost a peer it waits for the others 10 s, no longer, for they
+ * may never come. JOB may be NULL. Returns VBN_OK, or VBN_ERR_TIMEOUT when something had to be
+ * dropped. Blocks for the other ranks.
  */
 int vbn_job_destroy(struct vbn_job *job);
 

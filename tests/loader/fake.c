@@ -21,6 +21,13 @@ static bool is(const char *fault)
     return !strcmp(name, fault);
 }
 
+/* Programs can send and receive over these: with "deaf" a send goes on and a receive fails, with
+ * "torn" rank 0 loses the peer that it has received from. */
+static bool talks(void)
+{
+    return is("deaf") || is("torn");
+}
+
 static const struct vbn_param *fake_params(size_t *count)
 {
     static const struct vbn_param params[] = {
@@ -47,7 +54,7 @@ static int fake_query(struct vbn_error *err)
     return is("noquery") ? failure(err, "no such hardware") : VBN_OK;
 }
 
-/* The process's last port: peers do not know theirs. */
+/* The port of a program that sends: its peers do not know it. */
 static struct fake_port *sender;
 
 static int fake_open(const struct vbn_port_config *config, vbn_port_t **port, struct vbn_error *err)
@@ -61,13 +68,15 @@ static int fake_open(const struct vbn_port_config *config, vbn_port_t **port, st
         return VBN_ERR_NO_MEMORY;
     made->rank = config->rank;
     made->job_key = config->job_key;
+    made->peer_error = config->peer_error;
+    made->callback_arg = config->callback_arg;
     for (size_t i = 0; i < config->setting_count; i++) {
         size_t len = strlen(made->settings);
 
         snprintf(made->settings + len, sizeof(made->settings) - len, "%s=%s;",
                  config->settings[i].name, config->settings[i].value);
     }
-    if (is("deaf"))
+    if (talks())
         sender = made;
     *port = (vbn_port_t *)(void *)made;
     return VBN_OK;
@@ -126,16 +135,24 @@ static int fake_connect(vbn_port_t *port, const void *address, size_t len, void 
 static int fake_send(vbn_peer_t *peer, const void *buf, size_t len, uint64_t tag, struct vbn_op *op)
 {
     (void)peer, (void)buf, (void)len, (void)tag;
-    op->status = VBN_PENDING;
-    sender->sending = op;
-    return VBN_PENDING;
+    op->status = is("deaf") ? VBN_PENDING : VBN_OK;
+    sender->sending = is("deaf") ? op : NULL;
+    return op->status;
 }
 
 static int fake_recv(vbn_port_t *port, vbn_peer_t *peer, void *buf, size_t len, uint64_t tag,
                      uint64_t mask, struct vbn_op *op)
 {
-    (void)port, (void)peer, (void)buf, (void)len, (void)tag, (void)mask, (void)op;
-    return VBN_ERR_PEER_LOST;
+    const struct fake_port *fake = (struct fake_port *)(void *)port;
+
+    (void)tag, (void)mask;
+    if (is("deaf"))
+        return VBN_ERR_PEER_LOST;
+    memset(buf, 0, len);
+    if (fake->rank == 0)
+        fake->peer_error(fake->callback_arg, peer, VBN_ERR_PEER_LOST, "it is gone");
+    op->status = VBN_OK;
+    return VBN_OK;
 }
 
 static int fake_wait(vbn_port_t *port, int timeout_ms)
@@ -179,7 +196,7 @@ static void fill(struct vbn_transport *table)
     table->address = fake_address;
     table->connect = fake_connect;
     table->wait = fake_wait;
-    if (is("deaf")) {
+    if (talks()) {
         table->send = fake_send;
         table->recv = fake_recv;
     }

@@ -12,7 +12,9 @@ struct fake_port {
     unsigned shutdowns, waits;
     struct vbn_op *sending; /* until a wait without a limit */
     unsigned *closed;       /* the test's, or NULL */
-    char settings[512];     /* "name=value;" of each */
+    void (*peer_error)(void *arg, vbn_peer_t *peer, int status, const char *reason);
+    void *callback_arg; /* peer_error's */
+    char settings[512]; /* "name=value;" of each */
 };
 
 #endif

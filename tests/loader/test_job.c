@@ -15,8 +15,12 @@ enum { RANKS = 4 };
 static struct {
     pthread_barrier_t barrier;
     unsigned char board[RANKS * 8192];
-    unsigned arrived; /* at the barrier with idle */
-    bool broken;      /* allgather fails */
+    unsigned arrived;   /* at the barrier with idle */
+    unsigned ended;     /* ranks whose job has ended */
+    unsigned waits_for; /* so many, who ends last */
+    bool broken;        /* allgather fails */
+    bool lossy[RANKS];  /* loses a peer before the end */
+    bool quick;         /* each look at the clock is a second later */
 } shared;
 
 static int shared_allgather(void *arg, const void *mine, size_t len, void *all)
@@ -32,15 +36,17 @@ static int shared_allgather(void *arg, const void *mine, size_t len, void *all)
     return VBN_OK;
 }
 
-static int shared_barrier(void *arg, void (*idle)(void *idle_arg), void *idle_arg)
+static int shared_barrier(void *arg, int (*idle)(void *idle_arg), void *idle_arg)
 {
     unsigned turn = __atomic_fetch_add(&shared.arrived, 1, __ATOMIC_ACQ_REL) / RANKS;
+    int status;
 
     (void)arg;
     do
-        idle(idle_arg);
-    while (__atomic_load_n(&shared.arrived, __ATOMIC_ACQUIRE) < (turn + 1) * RANKS);
-    return VBN_OK;
+        status = idle(idle_arg);
+    while (status == VBN_OK &&
+           __atomic_load_n(&shared.arrived, __ATOMIC_ACQUIRE) < (turn + 1) * RANKS);
+    return status;
 }
 
 static struct vbn_oob oob_of(uintptr_t rank)
@@ -67,6 +73,7 @@ static struct rank {
     char transport[32];
     char told[1024];
     unsigned problems, closed;
+    uint64_t now_ns;
 } ranks[RANKS];
 
 static void take_log(void *arg, enum vbn_log_level level, const char *text)
@@ -75,6 +82,13 @@ static void take_log(void *arg, enum vbn_log_level level, const char *text)
 
     if (level <= VBN_LOG_WARN)
         snprintf(rank->told, sizeof(rank->told), "%s", text);
+}
+
+static uint64_t quick_clock(void *arg)
+{
+    struct rank *rank = arg;
+
+    return rank->now_ns += 1000000000;
 }
 
 static void look_at(struct rank *rank, uintptr_t number, struct vbn_job *job)
@@ -89,12 +103,28 @@ static void look_at(struct rank *rank, uintptr_t number, struct vbn_job *job)
     port->closed = &rank->closed;
 }
 
+static void end(uintptr_t number, struct vbn_job *job)
+{
+    struct fake_port *port = (struct fake_port *)(void *)job->port;
+
+    if (shared.lossy[number])
+        port->peer_error(port->callback_arg, job->peers[!number], VBN_ERR_PEER_LOST, "it is gone");
+    while (number == RANKS - 1 &&
+           __atomic_load_n(&shared.ended, __ATOMIC_ACQUIRE) < shared.waits_for)
+        sched_yield();
+    ranks[number].status = vbn_job_destroy(job);
+    __atomic_fetch_add(&shared.ended, 1, __ATOMIC_RELEASE);
+}
+
 static void *run_rank(void *arg)
 {
     uintptr_t number = (uintptr_t)arg;
     struct rank *rank = &ranks[number];
     struct vbn_oob oob = oob_of(number);
-    struct vbn_port_config base = {.size = sizeof(base), .callback_arg = rank, .log = take_log};
+    struct vbn_port_config base = {.size = sizeof(base),
+                                   .callback_arg = rank,
+                                   .log = take_log,
+                                   .clock_ns = shared.quick ? quick_clock : NULL};
     vbn_loader_t *own = NULL;
     struct vbn_job *job;
     char words[256], *argv[32], *save = NULL;
@@ -109,7 +139,7 @@ static void *run_rank(void *arg)
         rank->status = vbn_job_create(own, &oob, &base, &job, &rank->err);
     if (rank->status == VBN_OK) {
         look_at(rank, number, job);
-        rank->status = vbn_job_destroy(job);
+        end(number, job);
     }
     vbn_loader_destroy(own);
     return NULL;
@@ -150,8 +180,7 @@ static void assert_all_failed(int status, const char *part)
 
 static int setup(void **state)
 {
-    shared.arrived = 0;
-    shared.broken = false;
+    memset(&shared, 0, sizeof(shared));
     pthread_barrier_init(&shared.barrier, NULL, RANKS);
     return rig_setup(state);
 }
@@ -233,6 +262,30 @@ static void one_that_cannot_connect_ends_all(void **state)
     put_plugin("noconnect");
     run_ranks("--mca transport noconnect", NULL);
     assert_all_failed(VBN_ERR_DEVICE, "ranks 1 to 3: no way there");
+}
+
+/* A link between two, say: the others know nothing of it, and wait for all. */
+static void who_has_lost_a_peer_ends_with_the_others(void **state)
+{
+    (void)state;
+    put_plugin("good");
+    shared.lossy[0] = shared.lossy[1] = true;
+    run_ranks("--mca transport good", NULL);
+    assert_all_took("good");
+    assert_int_equal(shared.arrived, 2 * RANKS);
+}
+
+/* The last one comes when the others have given him up. He meets them, but not again. */
+static void who_has_lost_a_peer_does_not_wait_for_ever(void **state)
+{
+    (void)state;
+    put_plugin("good");
+    shared.lossy[0] = shared.lossy[1] = shared.lossy[2] = true;
+    shared.waits_for = RANKS - 1;
+    shared.quick = true;
+    run_ranks("--mca transport good", NULL);
+    assert_all_took("good");
+    assert_int_equal(shared.arrived, RANKS + 1);
 }
 
 static void broken_interface_is_told(void **state)
@@ -334,6 +387,8 @@ int main(void)
         TEST(bad_parameters_of_one_rank_end_all),
         TEST(one_without_an_address_ends_all),
         TEST(one_that_cannot_connect_ends_all),
+        TEST(who_has_lost_a_peer_ends_with_the_others),
+        TEST(who_has_lost_a_peer_does_not_wait_for_ever),
         TEST(broken_interface_is_told),
         TEST(interfaces_are_checked),
         TEST(a_process_alone_is_a_job),
