@@ -312,6 +312,9 @@ int btl_verbena_idle(btl_verbena_module_t *module, int done);
 mca_btl_base_descriptor_t *btl_verbena_alloc(mca_btl_base_module_t *btl,
                                              btl_verbena_endpoint_t *endpoint, uint8_t order,
                                              size_t size, uint32_t flags);
+/* The same for a short message that must not overtake what waits for ENDPOINT, as others may. */
+mca_btl_base_descriptor_t *btl_verbena_alloc_behind(btl_verbena_endpoint_t *endpoint, size_t size,
+                                                    uint32_t flags);
 int btl_verbena_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor);
 mca_btl_base_descriptor_t *btl_verbena_prepare_src(mca_btl_base_module_t *btl,
                                                    btl_verbena_endpoint_t *endpoint,

@@ -292,6 +292,17 @@ mca_btl_base_descriptor_t *btl_verbena_alloc(mca_btl_base_module_t *btl,
     return descriptor_get(endpoint, order, size, flags, false);
 }
 
+mca_btl_base_descriptor_t *btl_verbena_alloc_behind(btl_verbena_endpoint_t *endpoint, size_t size,
+                                                    uint32_t flags)
+{
+    bool waits;
+
+    OPAL_THREAD_LOCK(&endpoint->module->lock);
+    waits = endpoint->is_busy;
+    OPAL_THREAD_UNLOCK(&endpoint->module->lock);
+    return descriptor_get(endpoint, MCA_BTL_NO_ORDER, size, flags, waits);
+}
+
 bool btl_verbena_pack(opal_convertor_t *convertor, void *to, size_t *len)
 {
     struct iovec piece = {.iov_base = to, .iov_len = *len};

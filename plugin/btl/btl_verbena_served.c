@@ -11,6 +11,9 @@
  * once; what a device does itself could not be told from what it had done before a connection
  * broke.
  *
+ * Order. Requests to one peer are carried out in the order in which they were made: MPI orders the
+ * accumulates of an origin to a target (MPI 3.1, 11.7.2), and osc/rdma leaves that to the network.
+ *
  * Progress. The server has to call MPI for that, as for messages.
  *
  * Trust. A request names memory of the server by a key and an address. Both are looked up among the
@@ -65,7 +68,7 @@ static int send_text(btl_verbena_endpoint_t *endpoint, int id, const void *text,
 {
     mca_btl_base_module_t *btl = &endpoint->module->super;
     mca_btl_base_descriptor_t *descriptor =
-        btl_verbena_alloc(btl, endpoint, MCA_BTL_NO_ORDER, len, MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+        btl_verbena_alloc_behind(endpoint, len, MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
     int rc;
 
     if (OPAL_UNLIKELY(!descriptor))
