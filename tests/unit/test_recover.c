@@ -750,9 +750,9 @@ static void nothing_is_said_without_an_address(void **state)
     assert_int_equal(fake_count(FAKE_DISCONNECT), said + 1);
 }
 
-static void the_link_is_back(void **state)
+/* The connection goes with it, and attempts for a while come to nothing. */
+static void lose_the_link(void)
 {
-    (void)state;
     link_is(IBV_PORT_DOWN);
     lose(IBV_WC_RETRY_EXC_ERR);
     for (int i = 0; i < 150; i++) {
@@ -760,6 +760,12 @@ static void the_link_is_back(void **state)
             fake_event(ep->attempt->id, RDMA_CM_EVENT_ADDR_ERROR, -ENETUNREACH, NULL, 0);
         lone_progress(ctx);
     }
+}
+
+static void the_link_is_back(void **state)
+{
+    (void)state;
+    lose_the_link();
     assert_null(ep->attempt);
     assert_true(ep->timer.at_ns > unit.now_ns + 5 * UNIT_MS);
     link_is(IBV_PORT_ACTIVE);
@@ -851,13 +857,7 @@ static void an_address_goes_among_other_events(void **state)
     uint64_t then;
 
     (void)state;
-    link_is(IBV_PORT_DOWN);
-    lose(IBV_WC_RETRY_EXC_ERR);
-    for (int i = 0; i < 150; i++) {
-        if (ep->attempt)
-            fake_event(ep->attempt->id, RDMA_CM_EVENT_ADDR_ERROR, -ENETUNREACH, NULL, 0);
-        lone_progress(ctx);
-    }
+    lose_the_link();
     assert_true(ep->timer.at_ns > 0);
     fake_address_flags("eth0", 0);
     ctx->device.addrs_seen = false;
