@@ -91,13 +91,23 @@ static inline void vbn_unlock(vbn_context_t *ctx)
         pthread_mutex_unlock(&ctx->mutex);
 }
 
-/* OP has ended with STATUS, and is its caller's again: of another thread, which looks at the
- * status, at once if it has no `done`. */
-static inline void vbn_op_over(vbn_context_t *ctx, struct vbn_op *op, int status)
+typedef void (*vbn_op_done_fn)(struct vbn_op *op);
+
+/* OP has ended with STATUS. Returns its `done`, to be called; NULL: OP is its caller's again, of
+ * another thread, perhaps, which looks at the status, and may be gone. */
+static inline vbn_op_done_fn vbn_op_end(struct vbn_op *op, int status)
 {
-    void (*done)(struct vbn_op *) = op->done;
+    vbn_op_done_fn done = op->done;
 
     __atomic_store_n(&op->status, status, __ATOMIC_RELEASE);
+    return done;
+}
+
+/* OP has ended with STATUS, and is its caller's again. */
+static inline void vbn_op_over(vbn_context_t *ctx, struct vbn_op *op, int status)
+{
+    vbn_op_done_fn done = vbn_op_end(op, status);
+
     if (!done)
         return;
     vbn_unlock(ctx);

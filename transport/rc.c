@@ -331,13 +331,11 @@ static void rc_rkey_release(vbn_rkey_t *rkey)
 
 static void rma_done(void *arg, vbn_endpoint_t *ep, int status)
 {
-    struct vbn_op *op = arg;
-    void (*done)(struct vbn_op *) = op->done;
+    vbn_op_done_fn done = vbn_op_end(arg, status);
 
     (void)ep;
-    __atomic_store_n(&op->status, status, __ATOMIC_RELEASE); /* without `done` it may be gone now */
     if (done)
-        done(op);
+        done(arg);
 }
 
 static int started(int rc)

@@ -702,6 +702,15 @@ static int tag_send(int from, int to, size_t len, uint64_t tag, struct vbn_op *o
     return vbn_tag_send(pair_endpoint(from, to), bytes[0], len, tag, op);
 }
 
+/* Two sides that are connected, for side 0 has sent a message that nobody has asked for. */
+static void open_and_greet(void (*tweak)(struct vbn_options *opts))
+{
+    pair_open(2, 1, NULL, NULL, tweak);
+    pair_endpoint(1, 0);
+    assert_true(tag_send(0, 1, 1, 1, &sends[0]) >= 0);
+    pair_pass(50);
+}
+
 static bool receive_is_over(void)
 {
     return receive.status != VBN_PENDING;
@@ -717,11 +726,8 @@ static bool offer_is_refused(void)
 static void refused_while_nothing_may_be_early(void **state)
 {
     (void)state;
-    pair_open(2, 1, NULL, NULL, nothing_early);
-    pair_endpoint(1, 0);
+    open_and_greet(nothing_early);
     memset(bytes[0], 0x5a, sizeof(bytes[0]));
-    assert_true(tag_send(0, 1, 1, 1, &sends[0]) >= 0);
-    pair_pass(50);
     fabric_enter(side[1].rank);
     assert_int_equal(
         vbn_tag_recv(side[1].ctx, NULL, bytes[1], sizeof(bytes[1]), 2, VBN_TAG_MAX, &receive),
@@ -765,10 +771,7 @@ static void sleeps_with_messages_held(void **state)
 static void sleeps_with_sends_that_wait(void **state)
 {
     (void)state;
-    pair_open(2, 1, NULL, NULL, NULL);
-    pair_endpoint(1, 0);
-    assert_true(tag_send(0, 1, 1, 1, &sends[0]) >= 0);
-    pair_pass(50);
+    open_and_greet(NULL);
     side[1].asleep = true;
     for (int i = 1; i < 1000; i++)
         assert_true(tag_send(0, 1, 1, 1, &sends[i]) >= 0);
@@ -783,10 +786,7 @@ static void a_send_that_waits_is_registered_once(void **state)
     const vbn_mem_t *region;
 
     (void)state;
-    pair_open(2, 1, NULL, NULL, NULL);
-    pair_endpoint(1, 0);
-    assert_true(tag_send(0, 1, 1, 1, &sends[0]) >= 0);
-    pair_pass(50);
+    open_and_greet(NULL);
     side[1].asleep = true;
     while (pair_send(0, 1, 20) == VBN_OK)
         ;
