@@ -132,6 +132,7 @@ static void try_out(void)
         fuzz_check(vbn_am_send(conn->ep, 5, &iov, 1) == VBN_OK, "a message was taken");
         fuzz_check(lone_sent(conn) > 0, "a message was sent");
     }
+    unit.tick_ns = 100 * UNIT_MS; /* closing does not wait */
     vbn_shutdown(ctx);
     vbn_close(ctx);
 }
@@ -150,7 +151,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     set_lines(text);
     fuzz_check(vbn_options_take(&chosen, &taken, &err) == VBN_OK, "what was set can be taken");
     chosen.device = chosen.address = NULL;
-    unit.tick_ns = 100 * UNIT_MS; /* closing does not wait */
     try_out();
     lone_teardown(NULL);
     free(text);
