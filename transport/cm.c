@@ -55,6 +55,8 @@ struct vbn_wire_hello vbn_cm_hello(const struct vbn_conn *conn, uint8_t version,
         .rx_next = conn->ep->rx_next,
         .buf_size = (uint32_t)sizeof(struct vbn_wire_hdr) + ctx->max_am_len,
         .credits = conn->window,
+        .incarnation = conn->ep->incarnation,
+        .peer_incarnation = conn->ep->peer_incarnation,
     };
 }
 
@@ -165,11 +167,20 @@ static bool is_stale(const struct vbn_conn *attempt)
            vbn_now_ns(attempt->ctx) - attempt->since_ns >= GIVE_WAY_NS;
 }
 
-/* The session is that of an endpoint of ours which is no more. On iWARP who asks may have one that
- * who accepted never had. */
-static bool means_former(const vbn_endpoint_t *ep, const struct vbn_wire_hello *hello)
+/*
+ * Endpoints to a peer may follow each other on either side, and a session is that of two of them.
+ * 0, or why HELLO, which came while EP has no connection, is not of EP's.
+ */
+static uint8_t other_incarnation(vbn_endpoint_t *ep, const struct vbn_wire_hello *hello)
 {
-    return hello->session && !ep->session && !ep->answered && !ep->ctx->device.iwarp;
+    if (hello->peer_incarnation && hello->peer_incarnation != ep->incarnation)
+        return VBN_REASON_CLOSED;
+    if (!hello->incarnation || !ep->peer_incarnation || hello->incarnation == ep->peer_incarnation)
+        return 0;
+    if (vbn_seq_before(hello->incarnation, ep->peer_incarnation))
+        return VBN_REASON_BUSY;   /* a request that its sender has given up long ago */
+    vbn_endpoint_peer_closed(ep); /* the farewell of the one before was lost */
+    return VBN_REASON_CLOSED;
 }
 
 /*
@@ -181,6 +192,7 @@ static bool means_former(const vbn_endpoint_t *ep, const struct vbn_wire_hello *
 static uint8_t make_way(vbn_endpoint_t *ep, const struct vbn_wire_hello *hello)
 {
     struct vbn_conn *attempt = ep->attempt, *conn = ep->conn;
+    uint8_t reason;
 
     if (ep->state >= VBN_EP_CLOSED)
         return ep->state == VBN_EP_LOST ? VBN_REASON_LOST : VBN_REASON_CLOSED;
@@ -190,7 +202,10 @@ static uint8_t make_way(vbn_endpoint_t *ep, const struct vbn_wire_hello *hello)
     }
     if (vbn_endpoint_leaves(ep) && !ep->recovery.since_ns)
         return VBN_REASON_CLOSED; /* takes nobody new, but goes on with one that it has lost */
-    if (vbn_seq_before(ep->tx_next, hello->rx_next) || means_former(ep, hello))
+    reason = other_incarnation(ep, hello);
+    if (reason)
+        return reason;
+    if (vbn_seq_before(ep->tx_next, hello->rx_next))
         return VBN_REASON_CLOSED; /* it means a session that is over */
     if (!vbn_endpoint_may_expect(ep, hello->rx_next))
         return VBN_REASON_BUSY; /* a request that its sender has given up long ago */

@@ -59,6 +59,7 @@ struct vbn_context {
 
     uint64_t uid;
     vbn_endpoint_t *endpoints; /* hash by uid */
+    uint32_t endpoints_made;   /* so far */
     vbn_endpoint_t nobody;     /* in no hash: of connections whose peer is not known yet */
     LIST_HEAD(, vbn_half) halves;
     TAILQ_HEAD(, vbn_conn) conns;

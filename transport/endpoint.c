@@ -46,6 +46,7 @@ vbn_endpoint_t *vbn_endpoint_add(vbn_context_t *ctx, uint64_t uid)
     if (!ep)
         return NULL;
     vbn_endpoint_init(ep, ctx, uid);
+    ep->incarnation = ++ctx->endpoints_made;
     HASH_ADD(hh, ctx->endpoints, uid, sizeof(ep->uid), ep);
     if (!ep->hh.tbl) {
         free(ep);
@@ -360,6 +361,8 @@ void vbn_endpoint_conn_lost(vbn_endpoint_t *ep, struct vbn_conn *conn)
         vbn_endpoint_attempt_failed(ep, conn);
         return;
     }
+    if (conn->hello.incarnation)
+        ep->peer_incarnation = conn->hello.incarnation;
     vbn_rma_conn_lost(ep, conn);
     recovers = vbn_recover_begin(ep, conn);
     if (vbn_endpoint_leaves(ep)) {

@@ -57,6 +57,8 @@ struct vbn_endpoint {
     uint32_t rmas_done;         /* puts and gets that ended well */
     uint32_t conn_count;        /* connections that point here, dead ones too */
     uint32_t session;           /* number of the last connection, the same on both sides */
+    uint32_t incarnation;       /* number among all endpoints of the context, from 1 */
+    uint32_t peer_incarnation;  /* the same of the peer's, which a connection was lost with, or 0 */
     struct vbn_recovery recovery;
 
     struct vbn_tag_peer tag;

@@ -90,6 +90,8 @@ void vbn_wire_hello_write(void *buf, const struct vbn_wire_hello *h)
         .rx_next = htole32(h->rx_next),
         .buf_size = htole32(h->buf_size),
         .credits = htole16(h->credits),
+        .incarnation = htole32(h->incarnation),
+        .peer_incarnation = htole32(h->peer_incarnation),
     };
     memcpy(buf, &le, sizeof(le));
 }
@@ -107,6 +109,8 @@ bool vbn_wire_hello_read(const void *buf, size_t len, struct vbn_wire_hello *h)
     h->rx_next = le32toh(h->rx_next);
     h->buf_size = le32toh(h->buf_size);
     h->credits = le16toh(h->credits);
+    h->incarnation = le32toh(h->incarnation);
+    h->peer_incarnation = le32toh(h->peer_incarnation);
     if (h->magic != VBN_WIRE_MAGIC || !versions_ok(h->version, h->version_min))
         return false;
     if (h->version_min > VBN_WIRE_VERSION)

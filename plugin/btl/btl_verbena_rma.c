@@ -10,7 +10,7 @@
  *
  * An operation that cannot be done because a registration had failed (see btl_verbena_reg.c) is
  * accepted and ends with an error from progress. That, unlike an error from here, makes ob1 send
- * the same bytes by messages at once. osc/rdma would take it for done: its ends the job.
+ * the same bytes by messages at once. osc/rdma would take it for done: so its failure ends the job.
  *
  * Buffer ownership. Local memory and handle belong to the operation until the callback, which comes
  * exactly once if OPAL_SUCCESS was returned.

@@ -632,15 +632,54 @@ static void session_of_a_former_endpoint(void **state)
     }
     assert_null(vbn_endpoint_find(ctx, 7));
     ep = lone_peer(ctx, 7);
+    assert_int_equal(ep->incarnation, 2);
     hello = lone_hello(ctx, 7);
     hello.session = 1;
+    hello.peer_incarnation = 1;
     lone_request(ctx, &hello);
     lone_progress(ctx);
     assert_null(ep->attempt);
-    hello.session = 0; /* one that knows of nothing before */
+    hello.peer_incarnation = 0; /* one that knows of nothing before */
     lone_request(ctx, &hello);
     lone_progress(ctx);
     assert_non_null(ep->attempt);
+}
+
+/* The same on the peer's side: its endpoint, the fourth of its context, had perhaps taken what it
+ * has not acknowledged, so another may not get it. */
+static void peers_endpoint_after_the_first(void **state)
+{
+    struct vbn_wire_hello hello;
+    struct rdma_cm_id *id;
+    struct vbn_conn *conn;
+    vbn_endpoint_t *ep;
+    int live;
+
+    (void)state;
+    lone_close(ctx);
+    ctx = lone_open(short_recovery);
+    hello = lone_hello(ctx, 7);
+    hello.incarnation = 4;
+    id = lone_request(ctx, &hello);
+    lone_progress(ctx);
+    fake_event(id, RDMA_CM_EVENT_ESTABLISHED, 0, NULL, 0);
+    lone_progress(ctx);
+    conn = id->context;
+    ep = conn->ep;
+    assert_int_equal(vbn_am_send(ep, 5, NULL, 0), VBN_OK);
+    vbn_conn_fail(conn, VBN_EV_QP_ERROR, "test");
+    lone_progress(ctx);
+    assert_null(ep->conn);
+    live = fake_live();
+    hello.incarnation = 3;
+    lone_request(ctx, &hello);
+    refused(VBN_REASON_BUSY, live);
+    assert_int_equal(ep->state, VBN_EP_OPEN);
+    hello.incarnation = 5;
+    lone_request(ctx, &hello);
+    refused(VBN_REASON_CLOSED, live);
+    assert_int_equal(ep->state, VBN_EP_CLOSED);
+    assert_true(STAILQ_EMPTY(&ep->unacked) && STAILQ_EMPTY(&ep->queue));
 }
 
 /* Our own request made way for one that there is no memory for. */
@@ -718,6 +757,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(completions_before_the_disconnect, setup, teardown),
         cmocka_unit_test_setup_teardown(unconfirmed_but_heard, setup, teardown),
         cmocka_unit_test_setup_teardown(session_of_a_former_endpoint, setup, teardown),
+        cmocka_unit_test_setup_teardown(peers_endpoint_after_the_first, setup, teardown),
         cmocka_unit_test_setup_teardown(makes_way_without_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(device_removal, setup, teardown),
         cmocka_unit_test_setup_teardown(events_that_say_nothing, setup, teardown),
