@@ -11,6 +11,8 @@
 #define OFFERED 3 /* messages: an offer, the answer, and what was offered */
 #define COPIED  2 /* times that what is not offered is: to be sent, and from where it came */
 
+#define RADIX_MAX 8 /* that is chosen, not given */
+
 /* Processors that are busy while a message's bytes are moved: its sender's, half its receiver's. */
 #define MOVED_BY 1.5
 
@@ -114,21 +116,44 @@ static void consider(vbn_coll_req_t *req, struct vbn_call *model,
     req->call.param = model->param;
 }
 
-/* Segments as the model has them, or so long that their receivers need not be asked. */
+/* Whether fewer levels of a tree may be worth more messages of its root. Ranks of one processor
+ * pass a binomial tree in nearly the order in which they run, and where two share one hops are
+ * short (doc/performance.md). */
+static bool wants_radices(const struct vbn_team_options *opts, uint32_t size,
+                          const struct vbn_algorithm *algorithm)
+{
+    return (algorithm->limits & VBN_ALGO_TURNS) && opts->processors > 1 &&
+           size / 2 > opts->processors;
+}
+
+/*
+ * Segments as the model has them, or so long that their receivers need not be asked; and the
+ * default radix, or a larger one. Each child is a connection.
+ */
+static void consider_all(vbn_coll_req_t *req, struct vbn_call *model,
+                         const struct vbn_algorithm *algorithm, double *best)
+{
+    const struct vbn_team_options *opts = &req->team->opts;
+    size_t radix = algorithm->param;
+
+    consider(req, model, algorithm, 0, best);
+    if (algorithm->limits & VBN_ALGO_SEGMENT && model->count * model->elem > opts->eager_bytes)
+        consider(req, model, algorithm, opts->eager_bytes, best);
+    if (!wants_radices(opts, model->size, algorithm))
+        return;
+    while (radix < RADIX_MAX && radix < model->size)
+        consider(req, model, algorithm, radix *= 2, best);
+}
+
 static void select_by_model(vbn_coll_req_t *req)
 {
     struct vbn_call model = model_call(&req->call);
-    uint64_t eager = req->team->opts.eager_bytes;
     const struct vbn_algorithm *algorithm;
     double best = DBL_MAX;
 
-    for (unsigned i = 0; (algorithm = vbn_algorithm_at(model.coll, i)); i++) {
-        if (!vbn_algorithm_fits(algorithm, &req->call))
-            continue;
-        consider(req, &model, algorithm, 0, &best);
-        if (algorithm->limits & VBN_ALGO_SEGMENT && model.count * model.elem > eager)
-            consider(req, &model, algorithm, eager, &best);
-    }
+    for (unsigned i = 0; (algorithm = vbn_algorithm_at(model.coll, i)); i++)
+        if (vbn_algorithm_fits(algorithm, &req->call))
+            consider_all(req, &model, algorithm, &best);
 }
 
 void vbn_select(vbn_coll_req_t *req)

@@ -464,6 +464,26 @@ static const char *chosen_by_model(uint32_t processors, uint64_t eager_bytes, si
     return name;
 }
 
+/* Of several processors few levels are what counts, unless two ranks at most share one; of a single
+ * one the order of a binomial tree. */
+static void radices_that_processors_choose(void **state)
+{
+    (void)state;
+    for (uint32_t processors = 1; processors <= 3; processors++) {
+        struct vbn_coll_args args = {
+            .size = sizeof(args), .coll = VBN_COLL_BARRIER, .dtype = VBN_BYTES};
+        vbn_coll_req_t *req;
+        struct fixture f;
+
+        open_on(&f, RANKS, processors, DEFAULT_EAGER, false);
+        assert_int_equal(vbn_coll_init(f.team[0], &args, &req, NULL), VBN_OK);
+        assert_string_equal(vbn_coll_chosen(req), "knomial");
+        assert_int_equal(vbn_coll_chosen_param(req), processors == 2 ? RANKS : 2);
+        vbn_coll_free(req);
+        close_all(&f);
+    }
+}
+
 /* Few bytes in all are what counts where ranks share processors. */
 static void shared_processors_choose_otherwise(void **state)
 {
@@ -1529,6 +1549,7 @@ int main(void)
         cmocka_unit_test(bad_teams_are_refused),
         cmocka_unit_test(wrong_rules_name_the_right_ones),
         cmocka_unit_test(the_first_rule_that_fits_is_taken),
+        cmocka_unit_test(radices_that_processors_choose),
         cmocka_unit_test(shared_processors_choose_otherwise),
         cmocka_unit_test(a_root_that_stays_chooses_otherwise),
         cmocka_unit_test(long_messages_stay_whole_on_shared_processors),
