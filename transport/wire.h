@@ -313,9 +313,8 @@ struct vbn_wire_hello {
     uint32_t buf_size; /* bytes of a receive buffer, header included */
     uint16_t credits;  /* receive buffers granted from the start */
     uint16_t reserved2;
-    uint32_t incarnation; /* of the sender's endpoint, from 1; 0: not told */
-    uint32_t
-        peer_incarnation; /* of the receiver's, which it was connected with; 0: none, as above */
+    uint32_t incarnation;      /* of the sender's endpoint, from 1; 0: not told */
+    uint32_t peer_incarnation; /* of the receiver's that it was connected with; 0: none, or so */
 };
 _Static_assert(sizeof(struct vbn_wire_hello) == 56, "private data of a request");
 
