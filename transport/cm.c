@@ -169,7 +169,8 @@ static bool is_stale(const struct vbn_conn *attempt)
 
 /*
  * Endpoints to a peer may follow each other on either side, and a session is that of two of them.
- * 0, or why HELLO, which came while EP has no connection, is not of EP's.
+ * 0, or why HELLO, which came while EP has no connection, is not of EP's; EP ends where HELLO shows
+ * that the peer has closed the endpoint that EP knew.
  */
 static uint8_t other_incarnation(vbn_endpoint_t *ep, const struct vbn_wire_hello *hello)
 {

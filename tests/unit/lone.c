@@ -202,7 +202,13 @@ void lone_establish(struct vbn_conn *conn)
 struct vbn_conn *lone_accept(vbn_context_t *ctx, uint64_t uid)
 {
     struct vbn_wire_hello hello = lone_hello(ctx, uid);
-    struct rdma_cm_id *id = lone_request(ctx, &hello);
+
+    return lone_accept_by(ctx, &hello);
+}
+
+struct vbn_conn *lone_accept_by(vbn_context_t *ctx, const struct vbn_wire_hello *hello)
+{
+    struct rdma_cm_id *id = lone_request(ctx, hello);
     struct vbn_conn *conn;
 
     lone_progress(ctx);

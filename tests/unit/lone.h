@@ -52,6 +52,7 @@ struct vbn_conn *lone_attempt(vbn_context_t *ctx, uint64_t uid, enum vbn_conn_st
 struct vbn_conn *lone_connect(vbn_context_t *ctx, uint64_t uid);
 struct vbn_conn *lone_connect_by(vbn_context_t *ctx, uint64_t uid, uint8_t wire_version);
 struct vbn_conn *lone_accept(vbn_context_t *ctx, uint64_t uid);
+struct vbn_conn *lone_accept_by(vbn_context_t *ctx, const struct vbn_wire_hello *hello);
 
 /* Takes an attempt of ours that has just begun up to the end. */
 void lone_establish(struct vbn_conn *conn);

@@ -650,7 +650,6 @@ static void session_of_a_former_endpoint(void **state)
 static void peers_endpoint_after_the_first(void **state)
 {
     struct vbn_wire_hello hello;
-    struct rdma_cm_id *id;
     struct vbn_conn *conn;
     vbn_endpoint_t *ep;
     int live;
@@ -660,11 +659,7 @@ static void peers_endpoint_after_the_first(void **state)
     ctx = lone_open(short_recovery);
     hello = lone_hello(ctx, 7);
     hello.incarnation = 4;
-    id = lone_request(ctx, &hello);
-    lone_progress(ctx);
-    fake_event(id, RDMA_CM_EVENT_ESTABLISHED, 0, NULL, 0);
-    lone_progress(ctx);
-    conn = id->context;
+    conn = lone_accept_by(ctx, &hello);
     ep = conn->ep;
     assert_int_equal(vbn_am_send(ep, 5, NULL, 0), VBN_OK);
     vbn_conn_fail(conn, VBN_EV_QP_ERROR, "test");
