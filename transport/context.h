@@ -33,8 +33,8 @@ struct vbn_context {
     struct vbn_rx rx;
     struct vbn_rings rings;
     struct vbn_pool msgs, rmas, ctls;
-    uint32_t lazy, lazy_max; /* messages that wait for a later completion; at most */
-    uint32_t msgs_each;      /* of them, of one endpoint at most */
+    uint32_t lazy;      /* messages that wait for a later completion */
+    uint32_t msgs_each; /* of them, of one endpoint at most */
     uint32_t max_am_len;
     LIST_HEAD(, vbn_mem) mems, lent_mems; /* registered regions; those lent to tagged messages */
     struct vbn_counters counters;

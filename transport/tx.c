@@ -6,6 +6,10 @@
 
 #include <string.h>
 
+/* Of messages, made at the start: one peer's, and a handful's. */
+#define LEAST_BUFFERS 16u
+#define START_BUFFERS 48u
+
 /* --- messages: references ------------------------------------------------------------------------
  */
 
@@ -66,6 +70,16 @@ static inline bool post_buffer(struct vbn_conn *conn, struct ibv_send_wr *swr,
 }
 
 /*
+ * Whether too many buffers wait for a later completion: more than a quarter of those allowed, or
+ * half of those made. Peers that get a message now and then would make the pool grow by a period
+ * each.
+ */
+static inline bool too_lazy(const vbn_context_t *ctx)
+{
+    return ctx->lazy >= vbn_min(ctx->msgs.count / 2, ctx->msgs.limit / 4);
+}
+
+/*
  * MSG does not go inline, or a completion is due: the send queue has its BYTES until its
  * completion, or a later one's. One is asked for each period, and earlier where too many buffers of
  * the pool would wait, or the device is slower without. Sets *FLAGS of the request, and returns who
@@ -76,7 +90,7 @@ static __attribute__((noinline)) struct vbn_wr *hold(struct vbn_conn *conn, stru
 {
     vbn_context_t *ctx = conn->ctx;
     bool signaled = conn->q.unsignaled + 1 >= ctx->opts.signal_period ||
-                    (!inlined && ctx->lazy >= ctx->lazy_max) || bytes >= ctx->device.signal_from;
+                    (!inlined && too_lazy(ctx)) || bytes >= ctx->device.signal_from;
 
     *flags = (inlined ? IBV_SEND_INLINE : 0u) | (signaled ? IBV_SEND_SIGNALED : 0u);
     msg->refs++;
@@ -596,6 +610,15 @@ static void ctl_init(struct vbn_pool *pool, struct vbn_pool_obj *obj)
     vbn_wr_init(&((struct vbn_ctl *)obj)->wr, ctl_retired);
 }
 
+/* As many as a handful of peers keep busy, so that none waits for a registration in the first
+ * exchanges; where memory may not be pinned for so many, those that one peer needs. */
+static bool have_buffers(struct vbn_pool *msgs)
+{
+    return msgs->max >= LEAST_BUFFERS &&
+           (vbn_pool_reserve(msgs, vbn_min(msgs->max, START_BUFFERS)) == VBN_OK ||
+            vbn_pool_reserve(msgs, LEAST_BUFFERS) == VBN_OK);
+}
+
 int vbn_tx_init(vbn_context_t *ctx, struct vbn_error *err)
 {
     const struct vbn_options *o = &ctx->opts;
@@ -607,9 +630,8 @@ int vbn_tx_init(vbn_context_t *ctx, struct vbn_error *err)
                   msg_init);
     vbn_pool_init(&ctx->ctls, ctx, sizeof(struct vbn_ctl),
                   sizeof(struct vbn_wire_hdr) + sizeof(struct vbn_wire_ring), UINT32_MAX, ctl_init);
-    ctx->lazy_max = max / 4;
     ctx->msgs_each = (uint32_t)vbn_min(4 * o->window, UINT32_MAX);
-    if (max < 16 || vbn_pool_reserve(&ctx->msgs, 16) || vbn_pool_reserve(&ctx->ctls, 16))
+    if (!have_buffers(&ctx->msgs) || vbn_pool_reserve(&ctx->ctls, LEAST_BUFFERS))
         return vbn_error_set(
             err, VBN_ERR_MEMLOCK,
             "the locked-memory limit (RLIMIT_MEMLOCK) is %llu KiB, too small for "

@@ -428,7 +428,7 @@ static void no_memory_for_more_buffers(void **state)
     unsigned sent = 0;
 
     (void)state;
-    start(4, NULL);
+    start(16, NULL);
     unit_fail_allocs(true);
     while (send_len(10) == VBN_OK && sent < 1000)
         sent++;
@@ -491,23 +491,28 @@ static void inline_until_acknowledged(void **state)
     assert_int_equal(ep->msgs_out, 0);
 }
 
+static void short_period(struct vbn_options *opts)
+{
+    opts->signal_period = 8;
+}
+
 static void buffer_until_completed_and_acknowledged(void **state)
 {
     (void)state;
-    start(1000, NULL);
-    for (int i = 0; i < 32; i++)
+    start(1000, short_period);
+    for (int i = 0; i < 16; i++)
         assert_int_equal(send_len(500), VBN_OK);
-    assert_int_equal(ctx->lazy, 30);
-    acked(20);
-    assert_int_equal(ep->msgs_out, 32); /* the device may still read them */
+    assert_int_equal(ctx->lazy, 14);
+    acked(10);
+    assert_int_equal(ep->msgs_out, 16); /* the device may still read them */
+    fake_send_completes(conn->q.qp, 7, IBV_WC_SUCCESS);
+    vbn_progress(ctx);
+    assert_int_equal(ep->msgs_out, 8);
+    assert_int_equal(ctx->lazy, 7);
     fake_send_completes(conn->q.qp, 15, IBV_WC_SUCCESS);
     vbn_progress(ctx);
-    assert_int_equal(ep->msgs_out, 16);
-    assert_int_equal(ctx->lazy, 15);
-    fake_send_completes(conn->q.qp, 31, IBV_WC_SUCCESS);
-    vbn_progress(ctx);
-    assert_int_equal(ep->msgs_out, 12); /* the peer may need them again */
-    acked(32);
+    assert_int_equal(ep->msgs_out, 6); /* the peer may need them again */
+    acked(16);
     assert_int_equal(ep->msgs_out, 0);
     assert_int_equal(ctx->lazy, 0);
 }
@@ -546,6 +551,31 @@ static void lazy_ones_are_bounded(void **state)
     for (unsigned i = 0; i < 30; i++)
         assert_int_equal(!!(flags_at(i) & IBV_SEND_SIGNALED), i >= 16);
     assert_int_equal(ctx->lazy, 16);
+}
+
+static void long_period(struct vbn_options *opts)
+{
+    opts->signal_period = 1000;
+}
+
+/* Nor may half of those made: the pool does not grow for them. */
+static void lazy_ones_make_no_more(void **state)
+{
+    uint32_t made, lazy = 0;
+
+    (void)state;
+    start(1000, long_period);
+    made = ctx->msgs.count;
+    for (unsigned i = 0; i < 200; i++) {
+        assert_int_equal(send_len(500), VBN_OK);
+        acked(i + 1);
+        lazy = ctx->lazy > lazy ? ctx->lazy : lazy;
+        if (flags_at(i) & IBV_SEND_SIGNALED)
+            fake_send_completes(conn->q.qp, i, IBV_WC_SUCCESS);
+        lone_progress(ctx);
+    }
+    assert_int_equal(lazy, made / 2);
+    assert_int_equal(ctx->msgs.count, made);
 }
 
 static void small_window(struct vbn_options *opts)
@@ -717,6 +747,7 @@ int main(void)
         T(buffer_until_completed_and_acknowledged),
         T(caller_until_put),
         T(lazy_ones_are_bounded),
+        T(lazy_ones_make_no_more),
         T(lazy_ones_do_not_stop_their_endpoint),
         T(asks_for_a_sign_of_life),
         T(wrapped_acknowledgements),
