@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of all algorithms, and their theory in numbers. */
 #include "algorithms.h"
+#include "check.h"
 #include "peers.h"
 
 #include <string.h>
@@ -135,6 +136,12 @@ size_t vbn_algorithm_param(const struct vbn_algorithm *algorithm, uint32_t size,
     return value < 2 ? 2 : value;
 }
 
+/* Whether no rank ends before all have begun, so that none goes on to the next call meanwhile. */
+static bool all_wait(enum vbn_coll coll)
+{
+    return !vbn_call_has_root(coll) && coll != VBN_COLL_SCAN && coll != VBN_COLL_EXSCAN;
+}
+
 /* What is a rank's on average, where another one is the busiest in each call. */
 static void count_turns(const struct vbn_algorithm *algorithm, const struct vbn_call *call,
                         struct vbn_coll_cost *cost)
@@ -144,6 +151,8 @@ static void count_turns(const struct vbn_algorithm *algorithm, const struct vbn_
     double longest = cost->path_bytes > cost->bytes ? cost->path_bytes : cost->bytes;
 
     cost->root_stays = call->root_stays;
+    cost->all_wait = all_wait(call->coll);
+    cost->turns = turns;
     cost->turn_messages = at_once || turns ? cost->all_messages / call->size : cost->messages;
     cost->turn_bytes = at_once ? cost->all_bytes / call->size : longest;
 }

@@ -49,15 +49,27 @@ static double moved_at_once(uint32_t processors, uint32_t size)
     return busy < size ? larger(busy / MOVED_BY, 1) : size;
 }
 
-/* How long a message that another waits for is under way, in latencies; SHARE: a rank's, of a
- * processor. */
-static double hop_of(const struct vbn_coll_cost *cost, double share, bool offered)
+/* How long a message that another waits for is under way, in latencies. A rank has SHARE of a
+ * processor, of several or of ONE. */
+static double hop_of(const struct vbn_coll_cost *cost, double share, bool one, bool offered)
 {
+    bool all_wait = cost->all_wait && !one;
+
     if (share >= 1)
         return 1;
-    if (offered)
+    if (offered || (all_wait && !cost->turns))
         return 1 / share;
-    return cost->root_stays ? (1 + 1 / share) / 2 : share;
+    return all_wait || cost->root_stays ? (1 + 1 / share) / 2 : share;
+}
+
+/* The bytes that follow one another where those of AT_ONCE messages are moved at a time. */
+static double bytes_of(const struct vbn_coll_cost *cost, double at_once, bool shared, bool offered)
+{
+    double own = shared && !offered ? cost->turn_bytes : larger(cost->path_bytes, cost->bytes);
+
+    if (shared && offered && cost->turns) /* towards a tree's top there are fewer messages */
+        return cost->path_bytes + (cost->all_bytes - cost->path_bytes) / at_once;
+    return larger(own, cost->all_bytes / at_once);
 }
 
 struct vbn_coll_terms vbn_coll_terms_of(const struct vbn_coll_cost *cost, uint32_t size,
@@ -65,16 +77,16 @@ struct vbn_coll_terms vbn_coll_terms_of(const struct vbn_coll_cost *cost, uint32
 {
     double share = vbn_at_once(processors, size) / (double)size;
     bool offered = cost->all_bytes > cost->all_messages * (double)eager_bytes;
-    bool copied = share < 1 && !offered;
     double each = offered ? OFFERED : 1;
-    double own = copied ? cost->turn_bytes : larger(cost->path_bytes, cost->bytes);
-    double bytes = larger(own, cost->all_bytes / moved_at_once(processors, size));
+    double hop = hop_of(cost, share, processors == 1, offered);
+    double bytes = bytes_of(cost, moved_at_once(processors, size), share < 1, offered);
 
     return (struct vbn_coll_terms){
-        .latencies = each * cost->depth * hop_of(cost, share, offered),
+        .latencies = each * cost->depth * hop,
         .messages = each * larger(cost->rounds * share, cost->turn_messages / share),
         .bytes = bytes,
-        .touched = (cost->reduced + cost->copied) / share + (copied ? COPIED * bytes : 0)};
+        .touched =
+            (cost->reduced + cost->copied) / share + (share < 1 && !offered ? COPIED * bytes : 0)};
 }
 
 static double time_of(const vbn_team_t *team, const struct vbn_algorithm *algorithm,

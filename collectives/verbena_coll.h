@@ -360,14 +360,15 @@ enum vbn_param_kind vbn_coll_param_kind(enum vbn_coll coll, unsigned i);
  * processors some algorithms make another rank the busiest in each call, or have it send without a
  * wait: `turn_messages` is what a rank sends in a call on average, and `turn_bytes` if it does not
  * wait; for the others, and where `root_stays`, the same in one call after the other, `messages`
- * and the larger one of `path_bytes` and `bytes`.
+ * and the larger one of `path_bytes` and `bytes`. `turns`: another rank is the busiest in each
+ * call, although the operation has no root; `all_wait`: no rank ends before all have begun.
  */
 struct vbn_coll_cost {
     double depth, rounds, path_bytes;
     double messages, turn_messages, bytes, turn_bytes;
     double reduced, copied;
     double all_messages, all_bytes;
-    bool root_stays;
+    bool root_stays, turns, all_wait;
 };
 
 /* How often the model's latency_ns, alpha_ns, beta_ps and gamma_ps are paid. */
@@ -385,7 +386,9 @@ struct vbn_coll_terms {
  * is under way is waited for while others work on the calls before and after, and so is the path of
  * the bytes if the busiest rank waits for nobody. But what is offered needs its receiver, who is
  * found when all who share the processor have had their turns; half of them, for what is not, where
- * the root stays. Any thread.
+ * the root stays. Where all wait there are no other calls: on several processors any message needs
+ * its receiver, half of the turns up and down a tree. Of a single one ranks take turns in an order
+ * that brings all messages of a round (doc/performance.md). Any thread.
  */
 struct vbn_coll_terms vbn_coll_terms_of(const struct vbn_coll_cost *cost, uint32_t size,
                                         uint32_t processors, uint64_t eager_bytes);

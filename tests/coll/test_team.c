@@ -464,8 +464,8 @@ static const char *chosen_by_model(uint32_t processors, uint64_t eager_bytes, si
     return name;
 }
 
-/* Of several processors few levels are what counts, unless two ranks at most share one; of a single
- * one the order of a binomial tree. */
+/* Of several processors few levels are what counts, and where two ranks share one few rounds; of a
+ * single one the order of a binomial tree. */
 static void radices_that_processors_choose(void **state)
 {
     (void)state;
@@ -477,11 +477,44 @@ static void radices_that_processors_choose(void **state)
 
         open_on(&f, RANKS, processors, DEFAULT_EAGER, false);
         assert_int_equal(vbn_coll_init(f.team[0], &args, &req, NULL), VBN_OK);
-        assert_string_equal(vbn_coll_chosen(req), "knomial");
+        assert_string_equal(vbn_coll_chosen(req), processors == 3 ? "dissemination" : "knomial");
         assert_int_equal(vbn_coll_chosen_param(req), processors == 2 ? RANKS : 2);
         vbn_coll_free(req);
         close_all(&f);
     }
+}
+
+/* What a rank's LEN bytes for each of SIZE are exchanged by, which have PROCESSORS. */
+static const char *exchange_by_model(uint32_t size, uint32_t processors, size_t len)
+{
+    static char out[64 * RANKS], in[64 * RANKS];
+    struct vbn_coll_args args = {.size = sizeof(args),
+                                 .coll = VBN_COLL_ALLTOALL,
+                                 .sendbuf = out,
+                                 .recvbuf = in,
+                                 .count = len,
+                                 .dtype = VBN_BYTES};
+    vbn_coll_req_t *req;
+    const char *name;
+    struct fixture f;
+
+    open_on(&f, size, processors, DEFAULT_EAGER, false);
+    assert_int_equal(vbn_coll_init(f.team[0], &args, &req, NULL), VBN_OK);
+    name = vbn_coll_chosen(req);
+    vbn_coll_free(req);
+    close_all(&f);
+    return name;
+}
+
+/* Of several processors each round waits for the turns of all who share one; a single one's go
+ * round with the messages. */
+static void rounds_that_processors_choose(void **state)
+{
+    (void)state;
+    assert_string_equal(exchange_by_model(4, 1, 8), "bruck");
+    assert_string_equal(exchange_by_model(4, 2, 8), "linear");
+    assert_string_equal(exchange_by_model(RANKS, 1, 8), "bruck");
+    assert_string_equal(exchange_by_model(RANKS, 2, 8), "linear");
 }
 
 /* Few bytes in all are what counts where ranks share processors. */
@@ -591,6 +624,7 @@ static void offers_choose_otherwise(void **state)
     (void)state;
     assert_string_equal(chosen_by_model(1, DEFAULT_EAGER, 1 << 14), "rabenseifner");
     assert_string_equal(chosen_by_model(1, UINT64_MAX, 1 << 14), "knomial");
+    assert_string_equal(chosen_by_model(2, DEFAULT_EAGER, 1 << 16), "rabenseifner");
 }
 
 static void terms_count_offers_and_turns(void **state)
@@ -621,6 +655,39 @@ static void terms_count_offers_and_turns(void **state)
     assert_true(vbn_coll_terms_of(&cost, 4, 2, 100).latencies == 3);
     cost.rounds = 18; /* others send their own meanwhile */
     assert_true(vbn_coll_terms_of(&cost, 4, 2, 99).messages == 27);
+}
+
+/* Where no rank goes on before all have begun there is nothing else to do for several processors.
+ */
+static void terms_count_waits_for_all(void **state)
+{
+    struct vbn_coll_cost cost = {.depth = 2, .all_wait = true};
+
+    (void)state;
+    assert_true(vbn_coll_terms_of(&cost, 4, 4, 100).latencies == 2);
+    assert_true(vbn_coll_terms_of(&cost, 4, 2, 100).latencies == 4);
+    assert_true(vbn_coll_terms_of(&cost, 4, 1, 100).latencies == 0.5);
+    cost.turns = true;
+    assert_true(vbn_coll_terms_of(&cost, 4, 2, 100).latencies == 3);
+    assert_true(vbn_coll_terms_of(&cost, 4, 1, 100).latencies == 0.5);
+}
+
+/* Towards a tree's top there are fewer messages than processors could move. */
+static void terms_count_bytes_of_trees(void **state)
+{
+    struct vbn_coll_cost cost = {.path_bytes = 600,
+                                 .bytes = 300,
+                                 .turn_bytes = 600,
+                                 .all_messages = 14,
+                                 .all_bytes = 1400,
+                                 .all_wait = true};
+
+    (void)state;
+    assert_true(vbn_coll_terms_of(&cost, 8, 3, 99).bytes == 1400 / 2);
+    cost.turns = true;
+    assert_true(vbn_coll_terms_of(&cost, 8, 3, 99).bytes == 600 + (1400 - 600) / 2);
+    assert_true(vbn_coll_terms_of(&cost, 8, 3, 100).bytes == 1400 / 2);
+    assert_true(vbn_coll_terms_of(&cost, 8, 8, 99).bytes == 600);
 }
 
 /* Where the next root need not wait for the last one, no rank's own bytes hold the others up; those
@@ -1550,6 +1617,7 @@ int main(void)
         cmocka_unit_test(wrong_rules_name_the_right_ones),
         cmocka_unit_test(the_first_rule_that_fits_is_taken),
         cmocka_unit_test(radices_that_processors_choose),
+        cmocka_unit_test(rounds_that_processors_choose),
         cmocka_unit_test(shared_processors_choose_otherwise),
         cmocka_unit_test(a_root_that_stays_chooses_otherwise),
         cmocka_unit_test(long_messages_stay_whole_on_shared_processors),
@@ -1557,6 +1625,8 @@ int main(void)
         cmocka_unit_test(checked_roots_choose_alike),
         cmocka_unit_test(offers_choose_otherwise),
         cmocka_unit_test(terms_count_offers_and_turns),
+        cmocka_unit_test(terms_count_waits_for_all),
+        cmocka_unit_test(terms_count_bytes_of_trees),
         cmocka_unit_test(terms_count_bytes_of_turns),
         cmocka_unit_test(rules_come_from_a_file),
         cmocka_unit_test(persistent_requests_start_in_any_order),
