@@ -175,7 +175,6 @@ static void registration_fails(void **state)
     assert_int_equal(vbn_pool_reserve(&pool, 10), VBN_OK);
 }
 
-/* Close to the limit of locked memory a smaller slab may still fit. */
 /* A pool of large buffers does not pin twice what is asked of it. */
 static void slabs_stay_within_a_huge_page(void **state)
 {
