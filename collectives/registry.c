@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of all algorithms, and their theory in numbers. */
 #include "algorithms.h"
-#include "check.h"
 #include "peers.h"
+#include "team.h"
 
 #include <string.h>
 

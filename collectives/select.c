@@ -63,11 +63,11 @@ static double hop_of(const struct vbn_coll_cost *cost, double share, bool one, b
 }
 
 /* The bytes that follow one another where those of AT_ONCE messages are moved at a time. */
-static double bytes_of(const struct vbn_coll_cost *cost, double at_once, bool shared, bool offered)
+static double bytes_of(const struct vbn_coll_cost *cost, double at_once, bool shared, bool copied)
 {
-    double own = shared && !offered ? cost->turn_bytes : larger(cost->path_bytes, cost->bytes);
+    double own = copied ? cost->turn_bytes : larger(cost->path_bytes, cost->bytes);
 
-    if (shared && offered && cost->turns) /* towards a tree's top there are fewer messages */
+    if (shared && !copied && cost->turns) /* towards a tree's top there are fewer messages */
         return cost->path_bytes + (cost->all_bytes - cost->path_bytes) / at_once;
     return larger(own, cost->all_bytes / at_once);
 }
@@ -77,16 +77,16 @@ struct vbn_coll_terms vbn_coll_terms_of(const struct vbn_coll_cost *cost, uint32
 {
     double share = vbn_at_once(processors, size) / (double)size;
     bool offered = cost->all_bytes > cost->all_messages * (double)eager_bytes;
+    bool shared = share < 1, copied = shared && !offered;
     double each = offered ? OFFERED : 1;
     double hop = hop_of(cost, share, processors == 1, offered);
-    double bytes = bytes_of(cost, moved_at_once(processors, size), share < 1, offered);
+    double bytes = bytes_of(cost, moved_at_once(processors, size), shared, copied);
 
     return (struct vbn_coll_terms){
         .latencies = each * cost->depth * hop,
         .messages = each * larger(cost->rounds * share, cost->turn_messages / share),
         .bytes = bytes,
-        .touched =
-            (cost->reduced + cost->copied) / share + (share < 1 && !offered ? COPIED * bytes : 0)};
+        .touched = (cost->reduced + cost->copied) / share + (copied ? COPIED * bytes : 0)};
 }
 
 static double time_of(const vbn_team_t *team, const struct vbn_algorithm *algorithm,

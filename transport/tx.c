@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Of messages, made at the start: one peer's, and a handful's. */
+/* Buffers made at the start: what one peer keeps busy, and a handful of them. */
 #define LEAST_BUFFERS 16u
 #define START_BUFFERS 48u
 

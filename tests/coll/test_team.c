@@ -400,16 +400,29 @@ static void wrong_rules_name_the_right_ones(void **state)
     assert_int_equal(loop_destroy(f.loop), 0);
 }
 
+static size_t chosen_param;
+
+/* What ARGS would be done by, or "refused"; sets `chosen_param`. */
+static const char *chosen_for(struct fixture *f, const struct vbn_coll_args *args)
+{
+    const char *name;
+    vbn_coll_req_t *req;
+
+    if (vbn_coll_init(f->team[0], args, &req, NULL) != VBN_OK)
+        return "refused";
+    name = vbn_coll_chosen(req);
+    chosen_param = vbn_coll_chosen_param(req);
+    vbn_coll_free(req);
+    return name;
+}
+
 static const char *chosen(struct fixture *f, size_t count)
 {
     int32_t in[1] = {0}, out[1] = {0};
     struct vbn_coll_args args = sum_args(in, out, count);
-    const char *name;
-    vbn_coll_req_t *req;
+    const char *name = chosen_for(f, &args);
 
-    assert_int_equal(vbn_coll_init(f->team[0], &args, &req, NULL), VBN_OK);
-    name = vbn_coll_chosen(req);
-    vbn_coll_free(req);
+    assert_string_not_equal(name, "refused");
     return name;
 }
 
@@ -472,36 +485,30 @@ static void radices_that_processors_choose(void **state)
     for (uint32_t processors = 1; processors <= 3; processors++) {
         struct vbn_coll_args args = {
             .size = sizeof(args), .coll = VBN_COLL_BARRIER, .dtype = VBN_BYTES};
-        vbn_coll_req_t *req;
         struct fixture f;
 
         open_on(&f, RANKS, processors, DEFAULT_EAGER, false);
-        assert_int_equal(vbn_coll_init(f.team[0], &args, &req, NULL), VBN_OK);
-        assert_string_equal(vbn_coll_chosen(req), processors == 3 ? "dissemination" : "knomial");
-        assert_int_equal(vbn_coll_chosen_param(req), processors == 2 ? RANKS : 2);
-        vbn_coll_free(req);
+        assert_string_equal(chosen_for(&f, &args), processors == 3 ? "dissemination" : "knomial");
+        assert_int_equal(chosen_param, processors == 2 ? RANKS : 2);
         close_all(&f);
     }
 }
 
-/* What a rank's LEN bytes for each of SIZE are exchanged by, which have PROCESSORS. */
-static const char *exchange_by_model(uint32_t size, uint32_t processors, size_t len)
+/* What eight bytes for each of SIZE ranks are exchanged by, which have PROCESSORS. */
+static const char *exchange_by_model(uint32_t size, uint32_t processors)
 {
-    static char out[64 * RANKS], in[64 * RANKS];
+    static char out[8 * RANKS], in[8 * RANKS];
     struct vbn_coll_args args = {.size = sizeof(args),
                                  .coll = VBN_COLL_ALLTOALL,
                                  .sendbuf = out,
                                  .recvbuf = in,
-                                 .count = len,
+                                 .count = 8,
                                  .dtype = VBN_BYTES};
-    vbn_coll_req_t *req;
     const char *name;
     struct fixture f;
 
     open_on(&f, size, processors, DEFAULT_EAGER, false);
-    assert_int_equal(vbn_coll_init(f.team[0], &args, &req, NULL), VBN_OK);
-    name = vbn_coll_chosen(req);
-    vbn_coll_free(req);
+    name = chosen_for(&f, &args);
     close_all(&f);
     return name;
 }
@@ -511,10 +518,10 @@ static const char *exchange_by_model(uint32_t size, uint32_t processors, size_t 
 static void rounds_that_processors_choose(void **state)
 {
     (void)state;
-    assert_string_equal(exchange_by_model(4, 1, 8), "bruck");
-    assert_string_equal(exchange_by_model(4, 2, 8), "linear");
-    assert_string_equal(exchange_by_model(RANKS, 1, 8), "bruck");
-    assert_string_equal(exchange_by_model(RANKS, 2, 8), "linear");
+    assert_string_equal(exchange_by_model(4, 1), "bruck");
+    assert_string_equal(exchange_by_model(4, 2), "linear");
+    assert_string_equal(exchange_by_model(RANKS, 1), "bruck");
+    assert_string_equal(exchange_by_model(RANKS, 2), "linear");
 }
 
 /* Few bytes in all are what counts where ranks share processors. */
@@ -527,8 +534,6 @@ static void shared_processors_choose_otherwise(void **state)
 
 enum { FEW = 8, MANY = 1 << 20 };
 
-static size_t chosen_param;
-
 /* What a bcast of LEN bytes from ROOT is done by, and with which `chosen_param`. */
 static const char *chosen_from(struct fixture *f, uint32_t root, size_t len)
 {
@@ -539,15 +544,8 @@ static const char *chosen_from(struct fixture *f, uint32_t root, size_t len)
                                  .count = len,
                                  .dtype = VBN_BYTES,
                                  .root = root};
-    const char *name;
-    vbn_coll_req_t *req;
 
-    if (vbn_coll_init(f->team[0], &args, &req, NULL) != VBN_OK)
-        return "refused";
-    name = vbn_coll_chosen(req);
-    chosen_param = vbn_coll_chosen_param(req);
-    vbn_coll_free(req);
-    return name;
+    return chosen_for(f, &args);
 }
 
 /* Where ranks share processors a root that sends to all holds them up, unless it is another one in
