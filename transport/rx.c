@@ -313,12 +313,20 @@ int vbn_rx_take_ring(struct vbn_conn *conn)
     return n;
 }
 
+/* What was written into the ring before the message that has come: only if it has the next number,
+ * for a device that has given an acknowledgement twice puts the orders of seals out of step. */
+static void take_ring_first(struct vbn_conn *conn)
+{
+    if (conn->ring.in.slots && conn->ep->conn == conn &&
+        vbn_ring_shows(&conn->ring.in, conn->ep->rx_next))
+        vbn_rx_take_ring(conn);
+}
+
 /* HDR is not of the next message: whether what was written into the ring before has been missing.
  */
 VBN_COLD static bool catch_up(struct vbn_conn *conn, const struct vbn_wire_hdr *hdr)
 {
-    if (conn->ring.in.slots)
-        vbn_rx_take_ring(conn);
+    take_ring_first(conn);
     if (conn->ep->conn != conn)
         return false;
     if (hdr->seq == conn->ep->rx_next)
@@ -355,8 +363,7 @@ static __attribute__((noinline)) uint32_t take_head(struct vbn_conn *conn, struc
 {
     struct vbn_wire_hdr hdr;
 
-    if (conn->ring.in.slots && conn->ep->conn == conn)
-        vbn_rx_take_ring(conn);
+    take_ring_first(conn);
     if (wc->wc_flags & IBV_WC_WITH_IMM)
         return restore(conn, buf, wc);
     if (vbn_wire_hdr_read(buf->msg, wc->byte_len, &hdr) && hdr.len >= VBN_BARE_MIN &&

@@ -253,6 +253,34 @@ static void the_queue_has_its_turn(void **state)
 }
 
 /* What an acknowledgement grants must not come after what the message behind it does. */
+/* Of messages without a number nobody sees that a device has given one twice. Then the order that
+ * seals go by is one too high here, and the message behind the next one fits. */
+static void not_ahead_of_its_number(void **state)
+{
+    struct vbn_wire_hdr first, second;
+
+    (void)state;
+    open_ring();
+    first = second = lone_hdr(conn, VBN_WIRE_AM);
+    first.id = second.id = ID;
+    first.len = VBN_BARE_MIN;
+    second.len = 1;
+    second.seq++;
+    lone_ring_write(conn, &second, "2", (uint16_t)(conn->flow.rx_count + 1));
+    lone_message(conn, &first, NULL);
+    assert_int_equal(got, 1);
+    assert_int_equal(last_len, VBN_BARE_MIN);
+    assert_int_equal(ep->rx_next, second.seq);
+    /* It never fits; what comes behind it shows that, and ends the connection. */
+    second.seq++;
+    lone_message(conn, &second, "3");
+    lone_progress(ctx);
+    assert_int_equal(got, 1);
+    assert_null(ep->conn);
+    assert_int_equal(ep->rx_next, second.seq - 1);
+    assert_contains(conn->cause, "out of order");
+}
+
 static void acknowledgements_are_not_overtaken(void **state)
 {
     struct vbn_wire_hdr ack, am;
@@ -775,6 +803,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(not_where_there_can_be_none, setup, teardown),
         cmocka_unit_test_setup_teardown(memory_that_cannot_be_registered, setup, teardown),
         cmocka_unit_test_setup_teardown(taken_in_their_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(not_ahead_of_its_number, setup, teardown),
         cmocka_unit_test_setup_teardown(the_queue_has_its_turn, setup, teardown),
         cmocka_unit_test_setup_teardown(acknowledgements_are_not_overtaken, setup, teardown),
         cmocka_unit_test_setup_teardown(taken_when_it_is_whole, setup, teardown),
