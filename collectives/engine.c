@@ -100,6 +100,15 @@ static bool take_result(vbn_coll_req_t *req, const struct vbn_step *step,
     return false;
 }
 
+/* Both sides know what comes: where it shall be can be told before. */
+static inline int post_recv(const vbn_team_t *team, vbn_peer_t *peer, void *to, size_t len,
+                            uint64_t tag, struct vbn_op *op)
+{
+    if (len > VBN_SCHED_SMALL && VBN_TRANSPORT_HAS(team->tr, recv_ready))
+        return team->tr->recv_ready(team->port, peer, to, len, tag, op);
+    return team->tr->recv(team->port, peer, to, len, tag, VBN_TAG_MAX, op);
+}
+
 /* VBN_OK: the transport has it, or had. */
 static int post(vbn_coll_req_t *req, const struct vbn_step *step)
 {
@@ -111,8 +120,7 @@ static int post(vbn_coll_req_t *req, const struct vbn_step *step)
 
     atomic_store_explicit(&flight->over, false, memory_order_relaxed);
     if (step->kind == VBN_STEP_RECV)
-        status = team->tr->recv(team->port, peer, memory_at(req, step->to), step->len, tag,
-                                VBN_TAG_MAX, &flight->op);
+        status = post_recv(team, peer, memory_at(req, step->to), step->len, tag, &flight->op);
     else
         status = team->tr->send(peer, memory_at(req, step->from), step->len, tag, &flight->op);
     if (status < 0)

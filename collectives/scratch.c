@@ -45,7 +45,8 @@ static struct vbn_scratch *make(vbn_team_t *team, size_t len)
     }
     if (len >= VBN_SCRATCH_LONG && team->tr->mem_register &&
         team->tr->mem_register(team->port, s->bytes, len,
-                               VBN_ACCESS_LOCAL_WRITE | VBN_ACCESS_REMOTE_READ,
+                               VBN_ACCESS_LOCAL_WRITE | VBN_ACCESS_REMOTE_READ |
+                                   VBN_ACCESS_REMOTE_WRITE,
                                &s->region) != VBN_OK)
         s->region = NULL;
     return s;

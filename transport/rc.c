@@ -261,6 +261,14 @@ static int rc_recv(vbn_port_t *port, vbn_peer_t *peer, void *buf, size_t len, ui
     return vbn_tag_recv(port->ctx, ep_of(peer), buf, len, tag, mask, op);
 }
 
+static int rc_recv_ready(vbn_port_t *port, vbn_peer_t *peer, void *buf, size_t len, uint64_t tag,
+                         struct vbn_op *op)
+{
+    if (!peer || !belongs(port, peer) || !op)
+        return VBN_ERR_INVALID;
+    return vbn_tag_recv_ready(ep_of(peer), buf, len, tag, op);
+}
+
 static int rc_probe(vbn_port_t *port, vbn_peer_t *peer, uint64_t tag, uint64_t mask,
                     struct vbn_op *found)
 {
@@ -427,6 +435,7 @@ static const struct vbn_transport table = {
     .half_create = rc_half_create,
     .half_join = rc_half_join,
     .half_destroy = rc_half_destroy,
+    .recv_ready = rc_recv_ready,
 };
 
 const struct vbn_transport *vbn_rc_transport(void)

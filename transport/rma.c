@@ -227,7 +227,7 @@ static int rma_start(vbn_endpoint_t *ep, enum vbn_ep_state last, int kind, uintp
     ep->rmas_out++;
     vbn_tx_submit(ep, &rma->tx);
     if (vbn_unlikely(mark != NULL))
-        vbn_tx_mark(mark);
+        vbn_tx_send_behind(mark, VBN_WIRE_MARK, 0, 0);
     return VBN_OK;
 }
 

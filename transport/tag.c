@@ -18,6 +18,7 @@ void vbn_tags_init(vbn_context_t *ctx)
     TAILQ_INIT(&tags->ended);
     TAILQ_INIT(&tags->busy);
     vbn_pool_init(&tags->earlies, ctx, sizeof(struct vbn_tag_early), 0, UINT32_MAX, NULL);
+    vbn_pool_init(&tags->places, ctx, sizeof(struct vbn_tag_place), 0, UINT32_MAX, NULL);
     tags->eager_limit = ctx->opts.rndv_limit;
     if (ctx->device.good_reads) /* else the receiver must ask, which takes a message more */
         tags->eager_limit = vbn_min(tags->eager_limit, ctx->opts.rndv_registered);
@@ -27,6 +28,7 @@ void vbn_tags_init(vbn_context_t *ctx)
 void vbn_tags_fini(vbn_context_t *ctx)
 {
     vbn_pool_fini(&ctx->tags.earlies);
+    vbn_pool_fini(&ctx->tags.places);
 }
 
 void vbn_tag_peer_init(struct vbn_tag_peer *peer)
@@ -36,6 +38,7 @@ void vbn_tag_peer_init(struct vbn_tag_peer *peer)
     TAILQ_INIT(&peer->offers);
     TAILQ_INIT(&peer->moves);
     STAILQ_INIT(&peer->held);
+    TAILQ_INIT(&peer->places);
 }
 
 void vbn_tag_release_mem(struct vbn_tag_op *t)
@@ -218,6 +221,7 @@ void vbn_tag_peer_ended(vbn_endpoint_t *ep, int status)
         vbn_tag_end(ctx, peer->filling, status);
     peer->filling = NULL;
     drop_earlies(ep, false);
+    vbn_tag_forget_places(ep);
     if (peer->posted)
         end_all_posted(ctx, ep, status);
 }

@@ -4,7 +4,8 @@
  *
  * Operation. A send hands its bytes to messages (tx.c) as it stands in its endpoint's `sends`:
  * whole if they fit one, in parts if they are few, else as an offer, upon which the receiver reads
- * them or lets them be put (tag_rdma.c). A message that arrives takes the oldest receive that fits
+ * them or lets them be put (tag_rdma.c), unless it has said before where they shall be
+ * (tag_ready.c). A message that arrives takes the oldest receive that fits
  * it (tag_match.c), or is kept as an early one until a receive asks for it. Buffer ownership. A
  * struct vbn_op is ours from the call that returned VBN_PENDING until its `done` is called; its
  * `room` is a struct vbn_tag_op. Early messages are copied out of their receive buffers; beyond
@@ -38,7 +39,10 @@ enum vbn_tag_state {
     VBN_TAG_ASKED,     /* they come, and then the word that they have */
     VBN_TAG_TO_REFUSE, /* a receive that can do neither; the sender has to be told */
     VBN_TAG_REFUSED,   /* it waits for the parts instead */
-    VBN_TAG_ENDED,     /* in ctx->tags.ended: `done` is to be called */
+    VBN_TAG_TO_WITHDRAW, /* a receive, cancelled; the sender, which knows its place, has to be told
+                          */
+    VBN_TAG_WITHDRAWING, /* it waits for the sender to say that it has forgotten that */
+    VBN_TAG_ENDED,       /* in ctx->tags.ended: `done` is to be called */
 };
 
 struct vbn_tag_op {
@@ -59,6 +63,7 @@ struct vbn_tag_op {
     uint8_t state;
     uint8_t bucket;   /* receive: where it is posted, unless wild */
     bool wild : 1;    /* receive: in tags->wild rather than in a bucket */
+    bool ready : 1;   /* receive: the sender has been told where its message shall be */
     bool begun : 1;   /* send: its first part is in a message */
     bool refused : 1; /* send: the receiver takes it in parts only */
     bool puts : 1;    /* send: puts what it has offered */
@@ -85,7 +90,7 @@ static inline void vbn_tag_op_init(struct vbn_tag_op *t, vbn_endpoint_t *ep, voi
     t->mem = NULL;
     t->last = NULL;
     t->state = 0;
-    t->begun = t->refused = t->puts = t->told = false;
+    t->ready = t->begun = t->refused = t->puts = t->told = false;
 }
 
 static inline struct vbn_op *vbn_tag_op(struct vbn_tag_op *t)
@@ -108,12 +113,22 @@ struct vbn_tag_early {
 };
 TAILQ_HEAD(vbn_tag_earlies, vbn_tag_early);
 
+/* Where the peer wants the message of a tag. */
+struct vbn_tag_place {
+    struct vbn_pool_obj obj;
+    TAILQ_ENTRY(vbn_tag_place) entry;
+    struct vbn_wire_offer at;
+};
+
+#define VBN_TAG_PLACES 16u /* of one peer at once */
+#define VBN_TAG_RECENT 8u  /* messages whose tags are remembered */
+
 #define VBN_TAG_BUCKETS 256u /* numbered by a byte */
 
 struct vbn_tags {
     struct vbn_tag_list posted[VBN_TAG_BUCKETS], wild; /* receives, by source and tag; the others */
     struct vbn_tag_earlies early[VBN_TAG_BUCKETS], early_order;
-    struct vbn_pool earlies;
+    struct vbn_pool earlies, places;
     uint64_t early_bytes; /* in all of them */
     uint64_t eager_limit; /* bytes up to which any message is copied */
     uint64_t whole_max;   /* bytes up to which one goes as a whole */
@@ -132,7 +147,12 @@ struct vbn_tag_peer {
     bool busy;                  /* in tags->busy */
     struct vbn_tag_op *filling; /* whoever takes the parts that come now, or NULL */
     struct vbn_tag_early *early_filling;
-    STAILQ_HEAD(, vbn_rxbuf) held; /* receive buffers that keep early messages */
+    STAILQ_HEAD(, vbn_rxbuf) held;   /* receive buffers that keep early messages */
+    uint32_t sent, taken;            /* messages that have begun: to it; from it */
+    uint64_t recent[VBN_TAG_RECENT]; /* the tags of those to it, number N at N % VBN_TAG_RECENT */
+    TAILQ_HEAD(, vbn_tag_place) places; /* that it has told */
+    uint32_t place_count;
+    uint32_t ready; /* receives whose places it has been told */
     TAILQ_ENTRY(vbn_endpoint) busy_entry;
 };
 
@@ -147,6 +167,7 @@ void vbn_tag_peer_fini(vbn_endpoint_t *ep);
 int vbn_tag_send(vbn_endpoint_t *ep, const void *buf, size_t len, uint64_t tag, struct vbn_op *op);
 int vbn_tag_recv(vbn_context_t *ctx, vbn_endpoint_t *ep, void *buf, size_t len, uint64_t tag,
                  uint64_t mask, struct vbn_op *op);
+int vbn_tag_recv_ready(vbn_endpoint_t *ep, void *buf, size_t len, uint64_t tag, struct vbn_op *op);
 int vbn_tag_probe(vbn_context_t *ctx, vbn_endpoint_t *ep, uint64_t tag, uint64_t mask,
                   struct vbn_op *found);
 int vbn_tag_cancel(vbn_context_t *ctx, struct vbn_op *op);
@@ -189,7 +210,8 @@ static inline bool vbn_tag_fits(uint64_t want, uint64_t mask, uint64_t tag)
     return ((want ^ tag) & mask) == 0;
 }
 
-/* Takes the oldest receive for a message TAG of EP out of its list; NULL: none. */
+/* The oldest receive for a message TAG of EP; NULL: none. The second takes it out of its list. */
+struct vbn_tag_op *vbn_tag_find_posted(vbn_endpoint_t *ep, uint64_t tag);
 struct vbn_tag_op *vbn_tag_take_posted(vbn_endpoint_t *ep, uint64_t tag);
 void vbn_tag_post(vbn_context_t *ctx, struct vbn_tag_op *t);
 void vbn_tag_unpost(vbn_context_t *ctx, struct vbn_tag_op *t);
@@ -240,6 +262,12 @@ void vbn_tag_fetch(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vbn_wi
 /* Puts what T, a send, has offered to where ASK wants it. */
 void vbn_tag_put_there(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vbn_wire_offer *ask);
 
+/* Puts all of T, a send that nobody has heard of, THERE. Else than VBN_OK: nothing has begun. */
+int vbn_tag_put_whole(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vbn_wire_offer *there);
+
+/* T, which is in no list, waits in ep->moves in STATE, or ends where EP is over. */
+void vbn_tag_park(vbn_endpoint_t *ep, struct vbn_tag_op *t, enum vbn_tag_state state);
+
 /* The receive in STATE of ep->moves for the peer's offer ID, taken out; NULL: none. */
 struct vbn_tag_op *vbn_tag_take_waiting(vbn_endpoint_t *ep, enum vbn_tag_state state, uint32_t id);
 
@@ -261,5 +289,36 @@ bool vbn_tag_fin(vbn_endpoint_t *ep, uint32_t id);
 bool vbn_tag_refused(vbn_endpoint_t *ep, uint32_t id);
 bool vbn_tag_asked(vbn_endpoint_t *ep, const struct vbn_wire_offer *ask);
 bool vbn_tag_done(vbn_endpoint_t *ep, uint32_t id);
+
+/* --- places told before, tag_ready.c ------------------------------------------------------------
+ */
+
+/* Tells the sender of T, which is posted, where its message shall be, if it can be told now. */
+void vbn_tag_tell_ready(struct vbn_tag_op *t);
+
+/* T has been taken by another message than that. */
+void vbn_tag_not_ready(struct vbn_tag_op *t);
+
+/* T, cancelled and in no list, ends when its sender does not use its place any more. */
+void vbn_tag_withdraw(vbn_endpoint_t *ep, struct vbn_tag_op *t);
+
+/* What is said about places, a message of KIND. */
+enum vbn_tag_verdict vbn_tag_place_word(vbn_endpoint_t *ep, uint8_t kind, const void *data,
+                                        size_t len);
+
+/* Puts T, a send, where its receiver is ready for it, and says so. False: nothing has begun. */
+bool vbn_tag_place(vbn_endpoint_t *ep, struct vbn_tag_op *t);
+
+/* EP's place for TAG, if there is one, is not used any more; none is. */
+void vbn_tag_forget_place(vbn_endpoint_t *ep, uint64_t tag);
+void vbn_tag_forget_places(vbn_endpoint_t *ep);
+
+/* A message TAG to EP has begun. */
+static inline void vbn_tag_note_sent(vbn_endpoint_t *ep, struct vbn_tag_peer *peer, uint64_t tag)
+{
+    peer->recent[peer->sent++ % VBN_TAG_RECENT] = tag;
+    if (vbn_unlikely(!TAILQ_EMPTY(&peer->places)))
+        vbn_tag_forget_place(ep, tag);
+}
 
 #endif

@@ -83,7 +83,7 @@ static __attribute__((noinline)) struct vbn_tag_op *first_wild(const vbn_endpoin
     return t;
 }
 
-struct vbn_tag_op *vbn_tag_take_posted(vbn_endpoint_t *ep, uint64_t tag)
+static inline struct vbn_tag_op *first_posted(const vbn_endpoint_t *ep, uint64_t tag)
 {
     struct vbn_tag_op *t = ep->tag.posted ? first_exact(ep, tag) : NULL, *wild;
 
@@ -92,8 +92,23 @@ struct vbn_tag_op *vbn_tag_take_posted(vbn_endpoint_t *ep, uint64_t tag)
         if (!t || (wild && wild->number < t->number))
             t = wild;
     }
-    if (vbn_likely(t != NULL))
-        vbn_tag_unpost(ep->ctx, t);
+    return t;
+}
+
+struct vbn_tag_op *vbn_tag_find_posted(vbn_endpoint_t *ep, uint64_t tag)
+{
+    return first_posted(ep, tag);
+}
+
+struct vbn_tag_op *vbn_tag_take_posted(vbn_endpoint_t *ep, uint64_t tag)
+{
+    struct vbn_tag_op *t = first_posted(ep, tag);
+
+    if (vbn_unlikely(!t))
+        return NULL;
+    vbn_tag_unpost(ep->ctx, t);
+    if (vbn_unlikely(t->ready))
+        vbn_tag_not_ready(t);
     return t;
 }
 

@@ -17,7 +17,7 @@ static void go_on_moving(vbn_endpoint_t *ep, struct vbn_tag_op *t);
 
 /* Whatever is called below may end the endpoint, and with it all that is in its list: so T is taken
  * out of it first, and comes back by this. */
-static void park(vbn_endpoint_t *ep, struct vbn_tag_op *t, enum vbn_tag_state state)
+void vbn_tag_park(vbn_endpoint_t *ep, struct vbn_tag_op *t, enum vbn_tag_state state)
 {
     if (ep->state >= VBN_EP_CLOSED) {
         vbn_tag_end(ep->ctx, t, vbn_endpoint_over_status(ep));
@@ -25,7 +25,7 @@ static void park(vbn_endpoint_t *ep, struct vbn_tag_op *t, enum vbn_tag_state st
     }
     t->state = state;
     TAILQ_INSERT_HEAD(&ep->tag.moves, t, entry);
-    if (state != VBN_TAG_ASKED && state != VBN_TAG_REFUSED)
+    if (state != VBN_TAG_ASKED && state != VBN_TAG_REFUSED && state != VBN_TAG_WITHDRAWING)
         vbn_tag_busy(ep);
 }
 
@@ -87,7 +87,7 @@ static void move_piece(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint64_t left)
     t->at = at; /* nothing has begun */
     TAILQ_REMOVE(&ep->tag.moves, t, entry);
     if (rc == VBN_ERR_AGAIN)
-        park(ep, t, VBN_TAG_TO_MOVE);
+        vbn_tag_park(ep, t, VBN_TAG_TO_MOVE);
     else
         vbn_tag_end(ep->ctx, t, rc);
 }
@@ -107,7 +107,7 @@ static void moved(vbn_endpoint_t *ep, struct vbn_tag_op *t)
     if (msg)
         vbn_tag_leave(ep, t, msg, status);
     else
-        park(ep, t, VBN_TAG_MOVED);
+        vbn_tag_park(ep, t, VBN_TAG_MOVED);
 }
 
 static void go_on_moving(vbn_endpoint_t *ep, struct vbn_tag_op *t)
@@ -138,6 +138,24 @@ void vbn_tag_put_there(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vb
     start_moving(ep, t, ask);
 }
 
+int vbn_tag_put_whole(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vbn_wire_offer *there)
+{
+    int rc;
+
+    t->puts = t->told = true;
+    t->at = t->cap;
+    t->state = VBN_TAG_MOVING;
+    TAILQ_INSERT_TAIL(&ep->tag.moves, t, entry);
+    rc = vbn_rma_start(ep, VBN_TX_PUT, t->buf, t->mem, there->addr, there->rkey, t->cap, move_done,
+                       t);
+    if (rc == VBN_OK)
+        return rc;
+    TAILQ_REMOVE(&ep->tag.moves, t, entry);
+    t->puts = t->told = false;
+    t->at = 0;
+    return rc;
+}
+
 /* --- receives that let the sender act -----------------------------------------------------------
  */
 
@@ -160,14 +178,14 @@ static bool ask(vbn_endpoint_t *ep, struct vbn_tag_op *t)
 /* T is in no list. */
 static void ask_or_park(vbn_endpoint_t *ep, struct vbn_tag_op *t)
 {
-    park(ep, t, ask(ep, t) ? VBN_TAG_ASKED : VBN_TAG_TO_ASK);
+    vbn_tag_park(ep, t, ask(ep, t) ? VBN_TAG_ASKED : VBN_TAG_TO_ASK);
 }
 
 static void refuse_or_park(vbn_endpoint_t *ep, struct vbn_tag_op *t)
 {
     bool told = vbn_tag_answer(ep, VBN_TAG_REFUSE, (uint32_t)t->number);
 
-    park(ep, t, told ? VBN_TAG_REFUSED : VBN_TAG_TO_REFUSE);
+    vbn_tag_park(ep, t, told ? VBN_TAG_REFUSED : VBN_TAG_TO_REFUSE);
 }
 
 void vbn_tag_fetch(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vbn_wire_offer *offer)
@@ -228,6 +246,10 @@ static bool go_on(vbn_endpoint_t *ep, struct vbn_tag_op *t)
     case VBN_TAG_TO_REFUSE:
         TAILQ_REMOVE(&ep->tag.moves, t, entry);
         refuse_or_park(ep, t);
+        return true;
+    case VBN_TAG_TO_WITHDRAW:
+        TAILQ_REMOVE(&ep->tag.moves, t, entry);
+        vbn_tag_withdraw(ep, t);
         return true;
     default:
         return false;

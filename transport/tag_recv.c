@@ -76,6 +76,7 @@ static VBN_INLINE enum vbn_tag_verdict whole_or_first(vbn_endpoint_t *ep, uint8_
     data += sizeof(head);
     t = vbn_tag_take_posted(ep, head.tag);
     if (vbn_likely(t != NULL)) {
+        ep->tag.taken++; /* first: a callback may go by it */
         if (at_once)
             take_whole(ep, t, &head, data);
         else
@@ -90,6 +91,7 @@ static VBN_INLINE enum vbn_tag_verdict whole_or_first(vbn_endpoint_t *ep, uint8_
         vbn_tag_drop_early(ep->ctx, early);
         return VBN_TAG_HELD;
     }
+    ep->tag.taken++;
     if (have < head.len)
         ep->tag.early_filling = early;
     return VBN_TAG_TAKEN;
@@ -126,10 +128,11 @@ static enum vbn_tag_verdict offered(vbn_endpoint_t *ep, const void *data, size_t
     if (!vbn_wire_offer_read(data, len, &offer))
         return VBN_TAG_MALFORMED;
     t = vbn_tag_take_posted(ep, offer.tag);
+    if (!t && !vbn_tag_add_early(ep, &offer, true))
+        return VBN_TAG_HELD;
+    ep->tag.taken++;
     if (t)
         vbn_tag_fetch(ep, t, &offer);
-    else if (!vbn_tag_add_early(ep, &offer, true))
-        return VBN_TAG_HELD;
     return VBN_TAG_TAKEN;
 }
 
@@ -190,6 +193,11 @@ static enum vbn_tag_verdict sort(vbn_endpoint_t *ep, uint8_t kind, const void *d
     case VBN_TAG_REFUSE:
     case VBN_TAG_DONE:
         return answered(ep, kind, data, len);
+    case VBN_TAG_READY:
+    case VBN_TAG_PLACED:
+    case VBN_TAG_WITHDRAW:
+    case VBN_TAG_WITHDRAWN:
+        return vbn_tag_place_word(ep, kind, data, len);
     default:
         return VBN_TAG_MALFORMED;
     }
@@ -197,6 +205,13 @@ static enum vbn_tag_verdict sort(vbn_endpoint_t *ep, uint8_t kind, const void *d
 
 /* --- holding ------------------------------------------------------------------------------------
  */
+
+/* A message of KIND may be early; the others are about one that has been taken, or is to be sent.
+ */
+static bool may_be_early(uint8_t kind)
+{
+    return kind <= VBN_TAG_OFFER || kind == VBN_TAG_AGAIN;
+}
 
 /* Messages of a peer that come too early take memory up to a limit, then their receive buffers. */
 static bool must_hold(const vbn_endpoint_t *ep, uint8_t kind)
@@ -206,8 +221,7 @@ static bool must_hold(const vbn_endpoint_t *ep, uint8_t kind)
     if (vbn_likely(STAILQ_EMPTY(&ep->tag.held) &&
                    tags->early_bytes <= ep->ctx->opts.unexpected_limit))
         return false;
-    if (kind == VBN_TAG_FIN || kind == VBN_TAG_REFUSE || kind == VBN_TAG_ASK ||
-        kind == VBN_TAG_DONE)
+    if (!may_be_early(kind))
         return false;
     return !STAILQ_EMPTY(&ep->tag.held) ||
            (!vbn_tag_wanted(ep) && !ep->tag.filling && !ep->tag.early_filling);
@@ -297,7 +311,8 @@ static int take_early(vbn_context_t *ctx, struct vbn_tag_op *t, struct vbn_tag_e
     return rc;
 }
 
-static int recv_locked(vbn_context_t *ctx, struct vbn_tag_op *t)
+/* READY: T's sender is told where its message shall be, if it can be. */
+static VBN_INLINE int recv_locked(vbn_context_t *ctx, struct vbn_tag_op *t, bool ready)
 {
     struct vbn_op *op = vbn_tag_op(t);
     struct vbn_tag_early *early = vbn_tag_find_early(ctx, t, op->tag);
@@ -307,11 +322,13 @@ static int recv_locked(vbn_context_t *ctx, struct vbn_tag_op *t)
     if (t->ep && t->ep->state >= VBN_EP_CLOSED)
         return vbn_endpoint_over_status(t->ep);
     vbn_tag_post(ctx, t);
+    if (ready)
+        vbn_tag_tell_ready(t);
     return VBN_PENDING;
 }
 
-int vbn_tag_recv(vbn_context_t *ctx, vbn_endpoint_t *ep, void *buf, size_t len, uint64_t tag,
-                 uint64_t mask, struct vbn_op *op)
+static VBN_INLINE int receive(vbn_context_t *ctx, vbn_endpoint_t *ep, void *buf, size_t len,
+                              uint64_t tag, uint64_t mask, struct vbn_op *op, bool ready)
 {
     struct vbn_tag_op *t = vbn_tag_of(op);
     int rc;
@@ -322,9 +339,20 @@ int vbn_tag_recv(vbn_context_t *ctx, vbn_endpoint_t *ep, void *buf, size_t len, 
     op->status = VBN_PENDING;
     op->tag = tag;
     vbn_lock(ctx);
-    rc = recv_locked(ctx, t);
+    rc = recv_locked(ctx, t, ready);
     vbn_unlock(ctx);
     return rc;
+}
+
+int vbn_tag_recv(vbn_context_t *ctx, vbn_endpoint_t *ep, void *buf, size_t len, uint64_t tag,
+                 uint64_t mask, struct vbn_op *op)
+{
+    return receive(ctx, ep, buf, len, tag, mask, op, false);
+}
+
+int vbn_tag_recv_ready(vbn_endpoint_t *ep, void *buf, size_t len, uint64_t tag, struct vbn_op *op)
+{
+    return receive(ep->ctx, ep, buf, len, tag, VBN_TAG_MAX, op, true);
 }
 
 int vbn_tag_probe(vbn_context_t *ctx, vbn_endpoint_t *ep, uint64_t tag, uint64_t mask,
@@ -360,7 +388,10 @@ int vbn_tag_cancel(vbn_context_t *ctx, struct vbn_op *op)
     vbn_lock(ctx);
     if (op->status == VBN_PENDING && t->state == VBN_TAG_POSTED) {
         vbn_tag_unpost(ctx, t);
-        vbn_tag_end(ctx, t, VBN_ERR_CANCELED);
+        if (t->ready)
+            vbn_tag_withdraw(t->ep, t);
+        else
+            vbn_tag_end(ctx, t, VBN_ERR_CANCELED);
         rc = VBN_OK;
     }
     vbn_unlock(ctx);

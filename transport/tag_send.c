@@ -5,9 +5,10 @@
  * Operation. Sends of an endpoint are handed over one after the other, so that they are matched in
  * their order. Up to one message's room: copied, and over at once. Up to `rndv_limit`, or where the
  * memory cannot be registered: copied part by part. Where its last message has to wait to be
- * posted, for a connection or for credits, a send is over after that. Beyond: an offer, which the
- * receiver answers (tag_rdma.c). Memory that is registered already costs less to read or put
- * from: an offer of it is made beyond `rndv_registered`.
+ * posted, for a connection or for credits, a send is over after that. Beyond: put where the
+ * receiver has said that it is ready for it (tag_ready.c), else an offer, which the receiver
+ * answers (tag_rdma.c). Memory that is registered already costs less to read or put from: an offer
+ * of it is made beyond `rndv_registered`.
  */
 #include "context.h"
 
@@ -45,6 +46,8 @@ static int put_part(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint8_t kind, cons
     if (part)
         memcpy(at + head_len, t->buf + t->at, part);
     t->at += part;
+    if (!t->begun && !t->refused)
+        vbn_tag_note_sent(ep, &ep->tag, vbn_tag_op(t)->tag);
     t->begun = true;
     vbn_tx_send(msg, VBN_WIRE_TAG, kind, head_len + part);
     t->last = msg->tx.waiting ? msg : NULL;
@@ -104,6 +107,7 @@ static int put_offer(vbn_endpoint_t *ep, struct vbn_tag_op *t)
     ep->ctx->tags.offers++;
     t->number = offer.id;
     t->state = VBN_TAG_OFFERED;
+    vbn_tag_note_sent(ep, &ep->tag, offer.tag);
     TAILQ_INSERT_TAIL(&ep->tag.offers, t, entry); /* before: sending may end the endpoint */
     vbn_wire_offer_write(vbn_tx_payload(msg), &offer);
     vbn_tx_send(msg, VBN_WIRE_TAG, VBN_TAG_OFFER, sizeof(offer));
@@ -119,6 +123,8 @@ static int push(vbn_endpoint_t *ep, struct vbn_tag_op *t)
         t->mem = offer_mem(ep->ctx, t);
     if (!t->mem)
         return put_parts(ep, t);
+    if (vbn_tag_place(ep, t))
+        return VBN_PENDING;
     rc = put_offer(ep, t);
     if (rc != VBN_PENDING && rc != VBN_ERR_AGAIN)
         vbn_tag_release_mem(t);
@@ -165,10 +171,14 @@ static int start(vbn_endpoint_t *ep, const void *buf, struct vbn_op *op)
 static int send_whole(vbn_endpoint_t *ep, const void *buf, struct vbn_op *op)
 {
     struct vbn_wire_tag head = {.tag = op->tag, .len = op->len};
+    int rc;
 
     if (op->len > ep->ctx->tags.whole_max || !TAILQ_EMPTY(&ep->tag.sends))
         return VBN_ERR_AGAIN;
-    return vbn_tx_send_whole(ep, &head, buf);
+    rc = vbn_tx_send_whole(ep, &head, buf);
+    if (vbn_likely(rc == VBN_OK))
+        vbn_tag_note_sent(ep, &ep->tag, head.tag);
+    return rc;
 }
 
 int vbn_tag_send(vbn_endpoint_t *ep, const void *buf, size_t len, uint64_t tag, struct vbn_op *op)

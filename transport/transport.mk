@@ -60,6 +60,7 @@ libverbena_core_la_SOURCES = \
 	transport/tag.h \
 	transport/tag_match.c \
 	transport/tag_rdma.c \
+	transport/tag_ready.c \
 	transport/tag_recv.c \
 	transport/tag_send.c \
 	transport/timer.h \

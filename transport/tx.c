@@ -306,12 +306,17 @@ void vbn_tx_send(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len)
     msg_send(msg, wire_type, id, len);
 }
 
-void vbn_tx_mark(struct vbn_msg *msg)
+void vbn_tx_send_behind(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len)
 {
     if (msg->tx.ep->state >= VBN_EP_CLOSED)
         msg_unref(msg);
     else
-        msg_send(msg, VBN_WIRE_MARK, 0, 0);
+        msg_send(msg, wire_type, id, len);
+}
+
+void vbn_tx_drop(struct vbn_msg *msg)
+{
+    msg_unref(msg);
 }
 
 int vbn_msg_get(vbn_endpoint_t *ep, size_t len, vbn_msg_t **msg)

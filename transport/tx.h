@@ -99,9 +99,11 @@ void vbn_tx_forget_acked(vbn_endpoint_t *ep);
  * it was posted. Nothing of EP is on a send queue. */
 void vbn_tx_requeue(vbn_endpoint_t *ep);
 
-/* Sends MSG, which is without payload, behind what has been put to EP; drops it where EP is over.
- */
-void vbn_tx_mark(struct vbn_msg *msg);
+/* As vbn_tx_send(), behind what has been put to its endpoint; drops MSG where that is over. */
+void vbn_tx_send_behind(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len);
+
+/* MSG, which was got, is not sent. */
+void vbn_tx_drop(struct vbn_msg *msg);
 
 /* Ends every request of EP that is not on a send queue with STATUS. */
 void vbn_tx_abort(vbn_endpoint_t *ep, int status);

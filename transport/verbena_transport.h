@@ -38,7 +38,7 @@ extern "C" {
  * together, the lower half when entries are added at the end. A host takes a plugin with the same
  * upper half whose `size` reaches the last entry that the host needs.
  */
-#define VBN_TRANSPORT_ABI 0x00010001u
+#define VBN_TRANSPORT_ABI 0x00010002u
 
 /* Entries that every transport has reach to here; whether it has a later one is asked for. */
 #define VBN_TRANSPORT_SIZE_MIN offsetof(struct vbn_transport, half_create)
@@ -211,6 +211,16 @@ struct vbn_transport {
     int (*half_join)(vbn_half_t *half, const void *blob, size_t len, void *user, vbn_peer_t **peer,
                      struct vbn_error *err);
     void (*half_destroy)(vbn_half_t *half);
+
+    /*
+     * From 1.2 on, and only where VBN_TRANSPORT_HAS() it: recv() of the whole TAG from PEER, for a
+     * message that is LEN bytes long and is likely to be sent later than this. A long one may then
+     * go to BUF at once, where recv() makes its sender ask. All else is as for recv(), whatever is
+     * sent, but that cancel() waits for PEER's progress: until it has forgotten BUF, or has sent
+     * the message, with which OP ends then.
+     */
+    int (*recv_ready)(vbn_port_t *port, vbn_peer_t *peer, void *buf, size_t len, uint64_t tag,
+                      struct vbn_op *op);
 };
 
 /*

@@ -13,12 +13,13 @@
 #include <stdint.h>
 #include <string.h>
 
-#define VBN_WIRE_VERSION     5 /* highest version that this code speaks */
+#define VBN_WIRE_VERSION     6 /* highest version that this code speaks */
 #define VBN_WIRE_VERSION_MIN 1 /* lowest */
 #define VBN_WIRE_RINGS       2 /* from this version on there are rings, */
 #define VBN_WIRE_BARES       3 /* bare messages from this one, */
 #define VBN_WIRE_DRIES       4 /* words of messages that wait from this one, */
-#define VBN_WIRE_MARKS       5 /* and marks from this one; on iWARP nothing older will do */
+#define VBN_WIRE_MARKS       5 /* marks from this one, on iWARP nothing older will do, */
+#define VBN_WIRE_READIES     6 /* and receives that say where their message shall be from this one */
 #define VBN_WIRE_MAGIC       0x314e4256u /* "VBN1" in memory */
 
 /* --- messages ------------------------------------------------------------------------------- */
@@ -237,18 +238,24 @@ static inline struct vbn_wire_bare vbn_wire_bare_unpack(uint32_t bits)
  * OFFER → FIN          where the bytes are: the receiver reads them, and says that it has
  * OFFER → ASK → DONE   the receiver says where they shall be: the sender puts them there
  * OFFER → REFUSE → AGAIN, NEXT …   the receiver cannot read them there: they come in parts
+ * READY → PLACED       the receiver says where they shall be before they are sent
+ * READY → WITHDRAW → WITHDRAWN     it needs the place for something else
  */
 enum vbn_wire_tag_kind {
-    VBN_TAG_EAGER = 1,  /* struct vbn_wire_tag, the bytes */
-    VBN_TAG_FIRST = 2,  /* struct vbn_wire_tag, the first bytes */
-    VBN_TAG_NEXT = 3,   /* further bytes */
-    VBN_TAG_OFFER = 4,  /* struct vbn_wire_offer */
-    VBN_TAG_FIN = 5,    /* struct vbn_wire_answer */
-    VBN_TAG_REFUSE = 6, /* struct vbn_wire_answer */
-    VBN_TAG_AGAIN = 7,  /* struct vbn_wire_answer, the first bytes */
-    VBN_TAG_ASK = 8,    /* struct vbn_wire_offer: the offer, but how much, and where to */
-    VBN_TAG_DONE = 9,   /* struct vbn_wire_answer */
-    VBN_TAG_KIND_LAST = VBN_TAG_DONE,
+    VBN_TAG_EAGER = 1,   /* struct vbn_wire_tag, the bytes */
+    VBN_TAG_FIRST = 2,   /* struct vbn_wire_tag, the first bytes */
+    VBN_TAG_NEXT = 3,    /* further bytes */
+    VBN_TAG_OFFER = 4,   /* struct vbn_wire_offer */
+    VBN_TAG_FIN = 5,     /* struct vbn_wire_answer */
+    VBN_TAG_REFUSE = 6,  /* struct vbn_wire_answer */
+    VBN_TAG_AGAIN = 7,   /* struct vbn_wire_answer, the first bytes */
+    VBN_TAG_ASK = 8,     /* struct vbn_wire_offer: the offer, but how much, and where to */
+    VBN_TAG_DONE = 9,    /* struct vbn_wire_answer */
+    VBN_TAG_READY = 10,  /* struct vbn_wire_offer: where to; its id is how many have come before */
+    VBN_TAG_PLACED = 11, /* struct vbn_wire_tag, as the next two */
+    VBN_TAG_WITHDRAW = 12,
+    VBN_TAG_WITHDRAWN = 13,
+    VBN_TAG_KIND_LAST = VBN_TAG_WITHDRAWN,
 };
 
 struct vbn_wire_tag {

@@ -90,7 +90,7 @@ static void lend(coll_verbena_module_t *module, coll_verbena_call_t *call)
 {
     coll_verbena_view_lend(&call->in, module->btl, MCA_BTL_REG_FLAG_REMOTE_READ);
     coll_verbena_view_lend(&call->out, module->btl,
-                           MCA_BTL_REG_FLAG_LOCAL_WRITE | MCA_BTL_REG_FLAG_REMOTE_READ);
+                           MCA_BTL_REG_FLAG_REMOTE_WRITE | MCA_BTL_REG_FLAG_REMOTE_READ);
 }
 
 int coll_verbena_run(coll_verbena_module_t *module, ompi_communicator_t *comm,

@@ -279,13 +279,16 @@ static void unknown_kind(struct hostile *h, struct ibv_send_wr *wr)
 /* The answer to an offer that was never made. */
 static void unasked_answer(struct hostile *h, struct ibv_send_wr *wr)
 {
-    static const uint8_t answers[] = {VBN_TAG_FIN,  VBN_TAG_REFUSE, VBN_TAG_AGAIN,
-                                      VBN_TAG_NEXT, VBN_TAG_ASK,    VBN_TAG_DONE};
+    static const uint8_t answers[] = {VBN_TAG_FIN, VBN_TAG_REFUSE, VBN_TAG_AGAIN, VBN_TAG_NEXT,
+                                      VBN_TAG_ASK, VBN_TAG_DONE,   VBN_TAG_PLACED};
     struct vbn_wire_hdr hdr = header(h, VBN_WIRE_TAG);
 
     hdr.id = answers[rnd(h) % (sizeof(answers) / sizeof(answers[0]))];
-    hdr.len =
-        hdr.id == VBN_TAG_ASK ? sizeof(struct vbn_wire_offer) : sizeof(struct vbn_wire_answer);
+    hdr.len = sizeof(struct vbn_wire_answer);
+    if (hdr.id == VBN_TAG_ASK)
+        hdr.len = sizeof(struct vbn_wire_offer);
+    if (hdr.id == VBN_TAG_PLACED)
+        hdr.len = sizeof(struct vbn_wire_tag);
     say(h, wr, &hdr, hdr.len);
     for (uint32_t i = 0; i < hdr.len; i++)
         h->message[sizeof(hdr) + i] = (uint8_t)rnd(h);

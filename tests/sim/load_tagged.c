@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random tagged messages between all ranks: every size from nothing to several rendezvous, receives
- * that name source and tag, one of them, or neither, posted early, late and too small, cancelled
- * and probed for.
+ * that name source and tag (and may tell where the message shall be), one of them, or neither,
+ * posted early, late and too small, cancelled and probed for.
  *
  * A message's tag tells who sent it and which it is of its pair; its low bits, its class, repeat,
  * and wildcards ask for those. What must hold: every operation ends once; every message of a pair
@@ -244,9 +244,11 @@ static int other_pick(const struct node *node)
 
 static size_t size_pick(void)
 {
-    switch (fabric_random(9)) {
+    switch (fabric_random(10)) {
     case 0:
         return 0;
+    case 9:
+        return BUF_BYTES; /* as long as most receives: may go to where they are ready for it */
     case 8:
         return 1024 * (1 + fabric_random(2)); /* whole packets: some go bare */
     case 1:
@@ -315,8 +317,11 @@ static void receive_one(struct node *node)
     memset(slot->buf, 0, slot->cap);
     memset(slot->buf + slot->cap, GUARD, GUARD_BYTES);
     slot->post = node->posts++;
-    started(slot, vbn_tag_recv(node->rank->ctx, peer ? peer->ep : NULL, slot->buf, slot->cap,
-                               slot->tag, slot->mask, &slot->op));
+    if (slot->mask == VBN_TAG_MAX && fabric_random(4))
+        started(slot, vbn_tag_recv_ready(peer->ep, slot->buf, slot->cap, slot->tag, &slot->op));
+    else
+        started(slot, vbn_tag_recv(node->rank->ctx, peer ? peer->ep : NULL, slot->buf, slot->cap,
+                                   slot->tag, slot->mask, &slot->op));
 }
 
 static void cancel(struct slot *slot)
@@ -415,6 +420,9 @@ static const char *unsettled(const struct world *world, const struct world_rank 
     for (int i = 0; i < SLOTS / 2 && !anybody_hostile(); i++)
         if (node->slots[i].busy)
             return "has sends that do not end";
+    for (int i = SLOTS / 2; i < SLOTS && !anybody_hostile(); i++)
+        if (node->slots[i].busy && node->slots[i].mask)
+            return "has receives that do not end though cancelled";
     for (int i = 0; i < world->count; i++) {
         const struct peer *to = &node->peers[i];
         *peer = i;

@@ -38,6 +38,15 @@ static void bad_arguments_are_refused(void **state)
     assert_int_equal(tr->recv(a.port, a.peer, &value, 4, VBN_TAG_MAX + 1, 1, &op), VBN_ERR_INVALID);
     assert_int_equal(tr->recv(a.port, a.peer, &value, 4, 1, VBN_TAG_MAX + 1, &op), VBN_ERR_INVALID);
     assert_int_equal(tr->recv(a.port, b.peer, &value, 4, 1, 1, &op), VBN_ERR_INVALID);
+    if (VBN_TRANSPORT_HAS(tr, recv_ready)) {
+        assert_int_equal(tr->recv_ready(NULL, a.peer, &value, 4, 1, &op), VBN_ERR_INVALID);
+        assert_int_equal(tr->recv_ready(a.port, NULL, &value, 4, 1, &op), VBN_ERR_INVALID);
+        assert_int_equal(tr->recv_ready(a.port, b.peer, &value, 4, 1, &op), VBN_ERR_INVALID);
+        assert_int_equal(tr->recv_ready(a.port, a.peer, NULL, 4, 1, &op), VBN_ERR_INVALID);
+        assert_int_equal(tr->recv_ready(a.port, a.peer, &value, 4, 1, NULL), VBN_ERR_INVALID);
+        assert_int_equal(tr->recv_ready(a.port, a.peer, &value, 4, VBN_TAG_MAX + 1, &op),
+                         VBN_ERR_INVALID);
+    }
     assert_int_equal(tr->probe(NULL, NULL, 0, 0, &op), VBN_ERR_INVALID);
     assert_int_equal(tr->probe(a.port, NULL, 0, VBN_TAG_MAX + 1, &op), VBN_ERR_INVALID);
     assert_int_equal(tr->probe(a.port, b.peer, 0, 0, &op), VBN_ERR_INVALID);

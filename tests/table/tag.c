@@ -395,6 +395,114 @@ static void canceled_receives_end(void **state)
     assert_int_equal(done_calls, 1);
 }
 
+/* --- receives that tell where their message shall be ----------------------------------------- */
+
+static void post_ready(void *buf, size_t len, uint64_t tag, struct vbn_op *recv)
+{
+    int status;
+
+    *recv = (struct vbn_op){0};
+    status = tr->recv_ready(b.port, b.peer, buf, len, tag, recv);
+    assert_true(status == VBN_OK || status == VBN_PENDING);
+}
+
+/* A message of LEN bytes for a receive that has told of ROOM; FIRST: so long before it is sent. */
+static void one_ready(size_t len, size_t room, bool first)
+{
+    unsigned char *out = allocate(len), *in = allocate(room);
+    struct vbn_op send, recv;
+
+    fill(out, len, (unsigned)len);
+    memset(in, 0, room);
+    if (!first)
+        post_send(&a, out, len, 7, &send);
+    post_ready(in, room, 7, &recv);
+    if (first) {
+        linger();
+        post_send(&a, out, len, 7, &send);
+    }
+    assert_int_equal(finish(&recv), len > room ? VBN_ERR_TRUNCATED : VBN_OK);
+    assert_int_equal(finish(&send), VBN_OK);
+    assert_int_equal(recv.len, len);
+    assert_int_equal(recv.tag, 7);
+    assert_ptr_equal(recv.peer, b.peer);
+    assert_filled(in, len < room ? len : room, (unsigned)len);
+    free(out);
+    free(in);
+}
+
+static void ready_for_any_length(void **state)
+{
+    static const size_t len[] = {0, 8, 4096, 65536, 1 << 20, 5000001};
+
+    (void)state;
+    if (!VBN_TRANSPORT_HAS(tr, recv_ready))
+        return; /* a host goes by that, too */
+    one_message(&a, &b, 8, true);
+    for (size_t i = 0; i < sizeof(len) / sizeof(len[0]); i++)
+        for (int first = 0; first < 2; first++) {
+            one_ready(len[i], len[i] + 1, first);
+            one_ready(len[i], len[i], first);
+            one_ready(len[i] + 1, len[i], first);
+        }
+}
+
+/* Many of them at once, of two tags: each gets the message that it would have got. */
+static void ready_in_their_order(void **state)
+{
+    enum { COUNT = 40 };
+    size_t len = a.attr.eager_limit + 1;
+    unsigned char *out = allocate(len * COUNT), *in = allocate(len * COUNT);
+    struct vbn_op send[COUNT], recv[COUNT];
+
+    (void)state;
+    if (!VBN_TRANSPORT_HAS(tr, recv_ready))
+        return;
+    one_message(&a, &b, 8, true);
+    for (unsigned i = 0; i < COUNT; i++) {
+        fill(out + i * len, len, i);
+        post_ready(in + i * len, len, i % 2, &recv[i]);
+        if (i % 4 == 3)
+            step();
+    }
+    for (unsigned i = 0; i < COUNT; i++)
+        post_send(&a, out + i * len, len, i % 2, &send[i]);
+    for (unsigned i = 0; i < COUNT; i++) {
+        assert_int_equal(finish(&recv[i]), VBN_OK);
+        assert_int_equal(finish(&send[i]), VBN_OK);
+        assert_filled(in + i * len, len, i);
+    }
+    free(out);
+    free(in);
+}
+
+static void ready_and_cancelled(void **state)
+{
+    size_t len = a.attr.eager_limit + 1;
+    unsigned char *out = allocate(len), *in = allocate(len);
+    struct vbn_op send, recv;
+
+    (void)state;
+    if (!VBN_TRANSPORT_HAS(tr, recv_ready))
+        return;
+    one_message(&a, &b, 8, true);
+    memset(in, 0, len);
+    post_ready(in, len, 7, &recv);
+    linger();
+    assert_int_equal(tr->cancel(b.port, &recv), VBN_OK);
+    assert_int_equal(finish(&recv), VBN_ERR_CANCELED);
+    fill(out, len, 1);
+    post_send(&a, out, len, 7, &send);
+    linger();
+    assert_int_equal(in[0] | in[len - 1], 0);
+    post_ready(in, len, 7, &recv);
+    assert_int_equal(finish(&recv), VBN_OK);
+    assert_int_equal(finish(&send), VBN_OK);
+    assert_filled(in, len, 1);
+    free(out);
+    free(in);
+}
+
 /* --- done ------------------------------------------------------------------------------------- */
 
 struct chain {
@@ -555,6 +663,9 @@ const struct CMUnitTest tag_tests[] = {
     TABLE_TEST(longer_than_the_buffer),
     TABLE_TEST(probe_sees_what_waits),
     TABLE_TEST(canceled_receives_end),
+    TABLE_TEST(ready_for_any_length),
+    TABLE_TEST(ready_in_their_order),
+    TABLE_TEST(ready_and_cancelled),
     TABLE_TEST(ops_start_again_in_done),
     TABLE_TEST(ops_may_be_freed_in_done),
     TABLE_TEST(done_may_send),
