@@ -452,12 +452,13 @@ static void ready_in_their_order(void **state)
 {
     enum { COUNT = 40 };
     size_t len = a.attr.eager_limit + 1;
-    unsigned char *out = allocate(len * COUNT), *in = allocate(len * COUNT);
+    unsigned char *out, *in;
     struct vbn_op send[COUNT], recv[COUNT];
 
     (void)state;
     if (!VBN_TRANSPORT_HAS(tr, recv_ready))
         return;
+    out = allocate(len * COUNT), in = allocate(len * COUNT);
     one_message(&a, &b, 8, true);
     for (unsigned i = 0; i < COUNT; i++) {
         fill(out + i * len, len, i);
@@ -479,12 +480,13 @@ static void ready_in_their_order(void **state)
 static void ready_and_cancelled(void **state)
 {
     size_t len = a.attr.eager_limit + 1;
-    unsigned char *out = allocate(len), *in = allocate(len);
+    unsigned char *out, *in;
     struct vbn_op send, recv;
 
     (void)state;
     if (!VBN_TRANSPORT_HAS(tr, recv_ready))
         return;
+    out = allocate(len), in = allocate(len);
     one_message(&a, &b, 8, true);
     memset(in, 0, len);
     post_ready(in, len, 7, &recv);
