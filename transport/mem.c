@@ -52,6 +52,11 @@ static int access_flags(const vbn_context_t *ctx, unsigned access)
     return flags;
 }
 
+bool vbn_mem_takes_puts(const vbn_mem_t *mem)
+{
+    return access_flags(mem->ctx, mem->access) & IBV_ACCESS_REMOTE_WRITE;
+}
+
 int vbn_mem_make(vbn_context_t *ctx, void *addr, size_t len, unsigned access, vbn_mem_t **mem)
 {
     const unsigned all = VBN_ACCESS_LOCAL_WRITE | VBN_ACCESS_REMOTE_READ | VBN_ACCESS_REMOTE_WRITE |

@@ -124,6 +124,7 @@ static int advance_busy(vbn_context_t *ctx)
         TAILQ_REMOVE(&ctx->tags.busy, ep, tag.busy_entry);
         ep->tag.busy = false;
         n += vbn_tag_push_moves(ep) + vbn_tag_push_sends(ep) + vbn_tag_unhold(ep, false);
+        vbn_tag_answer_withdrawals(ep);
         if (!TAILQ_EMPTY(&ep->tag.sends) || !STAILQ_EMPTY(&ep->tag.held))
             vbn_tag_busy(ep); /* at the end of the list, behind `last` */
         if (ep->state == VBN_EP_CLOSING)

@@ -13,7 +13,7 @@
  * posted that they may be for: it must be found however much lies before it. Errors. An endpoint
  * that ends takes its sends, and the receives that name it, with it.
  *
- * All functions but the four entries are called with the context's lock held.
+ * All functions but the five entries are called with the context's lock held.
  */
 #ifndef VBN_TAG_H
 #define VBN_TAG_H
@@ -31,14 +31,14 @@ enum vbn_tag_state {
     VBN_TAG_OFFERED,     /* in ep->offers: the receiver's answer is to come */
     VBN_TAG_POSTED,      /* a receive that waits for its message */
     VBN_TAG_FILLING,     /* one that takes the parts of its message as they come */
-    VBN_TAG_TO_MOVE,   /* its next read or put has to be started; this and the next six in ep->moves
-                        */
-    VBN_TAG_MOVING,    /* its read or put is under way */
-    VBN_TAG_MOVED,     /* all has been read or put; the peer has to be told */
-    VBN_TAG_TO_ASK,    /* a receive that shall be put its bytes; the sender has to be asked */
-    VBN_TAG_ASKED,     /* they come, and then the word that they have */
-    VBN_TAG_TO_REFUSE, /* a receive that can do neither; the sender has to be told */
-    VBN_TAG_REFUSED,   /* it waits for the parts instead */
+    VBN_TAG_TO_MOVE, /* its next read or put has to be started; this and the next eight in ep->moves
+                      */
+    VBN_TAG_MOVING,  /* its read or put is under way */
+    VBN_TAG_MOVED,   /* all has been read or put; the peer has to be told */
+    VBN_TAG_TO_ASK,  /* a receive that shall be put its bytes; the sender has to be asked */
+    VBN_TAG_ASKED,   /* they come, and then the word that they have */
+    VBN_TAG_TO_REFUSE,   /* a receive that can do neither; the sender has to be told */
+    VBN_TAG_REFUSED,     /* it waits for the parts instead */
     VBN_TAG_TO_WITHDRAW, /* a receive, cancelled; the sender, which knows its place, has to be told
                           */
     VBN_TAG_WITHDRAWING, /* it waits for the sender to say that it has forgotten that */
@@ -152,7 +152,9 @@ struct vbn_tag_peer {
     uint64_t recent[VBN_TAG_RECENT]; /* the tags of those to it, number N at N % VBN_TAG_RECENT */
     TAILQ_HEAD(, vbn_tag_place) places; /* that it has told */
     uint32_t place_count;
-    uint32_t ready; /* receives whose places it has been told */
+    uint32_t ready;                  /* receives whose places it has been told */
+    uint32_t withdrawals, withdrawn; /* of them: asked for, and answered by it, so far */
+    uint32_t heard, answered;        /* the same of its own */
     TAILQ_ENTRY(vbn_endpoint) busy_entry;
 };
 
@@ -296,7 +298,7 @@ bool vbn_tag_done(vbn_endpoint_t *ep, uint32_t id);
 /* Tells the sender of T, which is posted, where its message shall be, if it can be told now. */
 void vbn_tag_tell_ready(struct vbn_tag_op *t);
 
-/* T has been taken by another message than that. */
+/* T's place is not used any more; its region is T's until it ends. */
 void vbn_tag_not_ready(struct vbn_tag_op *t);
 
 /* T, cancelled and in no list, ends when its sender does not use its place any more. */
@@ -308,6 +310,9 @@ enum vbn_tag_verdict vbn_tag_place_word(vbn_endpoint_t *ep, uint8_t kind, const 
 
 /* Puts T, a send, where its receiver is ready for it, and says so. False: nothing has begun. */
 bool vbn_tag_place(vbn_endpoint_t *ep, struct vbn_tag_op *t);
+
+/* Says that withdrawn places are forgotten, if that is not said yet: now, or when it can be. */
+void vbn_tag_answer_withdrawals(vbn_endpoint_t *ep);
 
 /* EP's place for TAG, if there is one, is not used any more; none is. */
 void vbn_tag_forget_place(vbn_endpoint_t *ep, uint64_t tag);

@@ -196,7 +196,7 @@ void vbn_tag_fetch(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vbn_wi
     vbn_tag_note_sender(ep, t, offer->tag, offer->len);
     t->ep = ep;
     t->number = offer->id;
-    if (want)
+    if (want && !t->mem) /* it has one if it has told its place */
         t->mem = vbn_mem_for(ep->ctx, t->buf, want, VBN_ACCESS_LOCAL_WRITE, true);
     if (!want || (t->mem && reads))
         start_moving(ep, t, offer);

@@ -15,7 +15,8 @@
  *
  * Buffer ownership. The peer may write to the place until PLACED, until another message has taken
  * the receive, or until the peer says that it has forgotten it: a receive that is cancelled asks
- * for that (WITHDRAW, WITHDRAWN).
+ * for that (WITHDRAW). Those are numbered, and the answer (WITHDRAWN) says up to which: so it is
+ * sent when there is a buffer for it, and a late one, behind a PLACED, is for no later receive.
  */
 #include "context.h"
 #include "rma.h"
@@ -61,9 +62,23 @@ static bool may_tell(vbn_endpoint_t *ep, struct vbn_tag_op *t)
            !withdrawn(ep, tag);
 }
 
-void vbn_tag_tell_ready(struct vbn_tag_op *t)
+/* A region in which T can be put to: one that is lent, or its own where its sender would not copy
+ * either. NULL: none. */
+static vbn_mem_t *place_mem(vbn_context_t *ctx, const struct vbn_tag_op *t)
 {
     const unsigned access = VBN_ACCESS_LOCAL_WRITE | VBN_ACCESS_REMOTE_WRITE;
+    vbn_mem_t *lent = vbn_mem_for(ctx, t->buf, t->cap, VBN_ACCESS_LOCAL_WRITE, false);
+
+    if (!lent)
+        return vbn_mem_for(ctx, t->buf, t->cap, access, t->cap > ctx->opts.rndv_limit);
+    if (vbn_mem_takes_puts(lent))
+        return lent;
+    vbn_mem_done(lent);
+    return NULL;
+}
+
+void vbn_tag_tell_ready(struct vbn_tag_op *t)
+{
     vbn_endpoint_t *ep = t->ep;
     struct vbn_wire_offer ready = {
         .tag = vbn_tag_op(t)->tag, .len = t->cap, .addr = (uintptr_t)t->buf, .id = ep->tag.taken};
@@ -71,7 +86,7 @@ void vbn_tag_tell_ready(struct vbn_tag_op *t)
 
     if (!may_tell(ep, t))
         return;
-    t->mem = vbn_mem_for(ep->ctx, t->buf, t->cap, access, true);
+    t->mem = place_mem(ep->ctx, t);
     if (!t->mem)
         return;
     if (vbn_tx_get(ep, sizeof(ready), &msg) != VBN_OK) {
@@ -89,14 +104,19 @@ void vbn_tag_not_ready(struct vbn_tag_op *t)
 {
     t->ready = false;
     t->ep->tag.ready--;
-    vbn_tag_release_mem(t);
 }
 
 void vbn_tag_withdraw(vbn_endpoint_t *ep, struct vbn_tag_op *t)
 {
-    bool told = say(ep, VBN_TAG_WITHDRAW, vbn_tag_op(t)->tag, t->cap) != NULL;
+    uint32_t number = ep->tag.withdrawals + 1;
 
-    vbn_tag_park(ep, t, told ? VBN_TAG_WITHDRAWING : VBN_TAG_TO_WITHDRAW);
+    if (!say(ep, VBN_TAG_WITHDRAW, vbn_tag_op(t)->tag, number)) {
+        vbn_tag_park(ep, t, VBN_TAG_TO_WITHDRAW);
+        return;
+    }
+    ep->tag.withdrawals = number;
+    t->number = number;
+    vbn_tag_park(ep, t, VBN_TAG_WITHDRAWING);
 }
 
 /* The message HEAD has been put to the place that was told for it. */
@@ -118,12 +138,19 @@ static enum vbn_tag_verdict placed(vbn_endpoint_t *ep, const struct vbn_wire_tag
     return VBN_TAG_TAKEN;
 }
 
-/* The peer has forgotten the place for TAG. If it had used it before, nobody waits for that. */
-static enum vbn_tag_verdict forgotten(vbn_endpoint_t *ep, uint64_t tag)
+/* The peer has forgotten the places that were withdrawn, up to NUMBER. Those that it had used
+ * before have ended by that. */
+static enum vbn_tag_verdict forgotten(vbn_endpoint_t *ep, uint32_t number)
 {
-    struct vbn_tag_op *t = withdrawn(ep, tag);
+    struct vbn_tag_op *t, *next;
 
-    if (t && t->state == VBN_TAG_WITHDRAWING) {
+    if (number - ep->tag.withdrawn - 1 >= ep->tag.withdrawals - ep->tag.withdrawn)
+        return VBN_TAG_MALFORMED;
+    ep->tag.withdrawn = number;
+    for (t = TAILQ_FIRST(&ep->tag.moves); t; t = next) {
+        next = TAILQ_NEXT(t, entry);
+        if (t->state != VBN_TAG_WITHDRAWING || vbn_seq_before(number, (uint32_t)t->number))
+            continue;
         TAILQ_REMOVE(&ep->tag.moves, t, entry);
         vbn_tag_not_ready(t);
         vbn_tag_end(ep->ctx, t, VBN_ERR_CANCELED);
@@ -197,11 +224,27 @@ static enum vbn_tag_verdict keep_place(vbn_endpoint_t *ep, const struct vbn_wire
     return VBN_TAG_TAKEN;
 }
 
-/* The answer has to come behind what has been put there. HELD: it cannot be sent now. */
+void vbn_tag_answer_withdrawals(vbn_endpoint_t *ep)
+{
+    struct vbn_tag_peer *peer = &ep->tag;
+
+    if (peer->heard == peer->answered)
+        return;
+    if (vbn_tag_answer(ep, VBN_TAG_WITHDRAWN, peer->heard))
+        peer->answered = peer->heard;
+    else if (ep->state < VBN_EP_CLOSED)
+        vbn_tag_busy(ep);
+}
+
+/* The answer comes behind what has been put there. */
 static enum vbn_tag_verdict withdraw(vbn_endpoint_t *ep, const struct vbn_wire_tag *word)
 {
+    if (word->len != (uint32_t)(ep->tag.heard + 1))
+        return VBN_TAG_MALFORMED;
+    ep->tag.heard++;
     vbn_tag_forget_place(ep, word->tag);
-    return say(ep, VBN_TAG_WITHDRAWN, word->tag, word->len) ? VBN_TAG_TAKEN : VBN_TAG_HELD;
+    vbn_tag_answer_withdrawals(ep);
+    return VBN_TAG_TAKEN;
 }
 
 bool vbn_tag_place(vbn_endpoint_t *ep, struct vbn_tag_op *t)
@@ -212,14 +255,14 @@ bool vbn_tag_place(vbn_endpoint_t *ep, struct vbn_tag_op *t)
     struct vbn_msg *msg;
 
     if (!place || place->at.len != t->cap || t->cap > ep->ctx->device.max_msg_size ||
-        vbn_tx_get(ep, sizeof(word), &msg) != VBN_OK)
+        !vbn_tx_may_put(ep) || vbn_tx_get(ep, sizeof(word), &msg) != VBN_OK)
         return false;
     there = place->at;
     if (vbn_tag_put_whole(ep, t, &there) != VBN_OK) {
         vbn_tx_drop(msg);
         return false;
     }
-    vbn_tag_forget_place(ep, word.tag); /* unless that has ended the endpoint */
+    vbn_tag_forget_place(ep, word.tag);
     vbn_wire_tag_write(vbn_tx_payload(msg), &word);
     vbn_tx_send_behind(msg, VBN_WIRE_TAG, VBN_TAG_PLACED, sizeof(word));
     return true;
@@ -231,16 +274,17 @@ bool vbn_tag_place(vbn_endpoint_t *ep, struct vbn_tag_op *t)
 enum vbn_tag_verdict vbn_tag_place_word(vbn_endpoint_t *ep, uint8_t kind, const void *data,
                                         size_t len)
 {
+    struct vbn_wire_answer answer;
     struct vbn_wire_offer ready;
     struct vbn_wire_tag word;
 
     if (kind == VBN_TAG_READY)
         return vbn_wire_offer_read(data, len, &ready) ? keep_place(ep, &ready) : VBN_TAG_MALFORMED;
+    if (kind == VBN_TAG_WITHDRAWN)
+        return len == sizeof(answer) && vbn_wire_answer_read(data, len, &answer)
+                   ? forgotten(ep, answer.id)
+                   : VBN_TAG_MALFORMED;
     if (len != sizeof(word) || !vbn_wire_tag_read(data, len, &word))
         return VBN_TAG_MALFORMED;
-    if (kind == VBN_TAG_PLACED)
-        return placed(ep, &word);
-    if (kind == VBN_TAG_WITHDRAW)
-        return withdraw(ep, &word);
-    return forgotten(ep, word.tag);
+    return kind == VBN_TAG_PLACED ? placed(ep, &word) : withdraw(ep, &word);
 }

@@ -53,6 +53,8 @@ static inline void take_whole(vbn_endpoint_t *ep, struct vbn_tag_op *t,
     size_t len = vbn_min(head->len, t->cap);
 
     vbn_tag_note_sender(ep, t, head->tag, head->len);
+    if (vbn_unlikely(t->mem))
+        vbn_tag_release_mem(t);
     vbn_copy(t->buf, data, len);
     vbn_op_over(ep->ctx, vbn_tag_op(t), vbn_tag_outcome(t, head->len));
 }

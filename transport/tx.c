@@ -223,6 +223,14 @@ bool vbn_tx_may_send(const vbn_endpoint_t *ep)
     return may_post(ep, VBN_TX_AM);
 }
 
+bool vbn_tx_may_put(const vbn_endpoint_t *ep)
+{
+    uint32_t messages = ep->ctx->device.iwarp ? 2 : 1; /* a mark is one, too */
+
+    return may_post(ep, VBN_TX_AM) && vbn_qp_room(&ep->conn->q) > messages &&
+           vbn_flow_credits(&ep->conn->flow) > messages;
+}
+
 void vbn_tx_submit(vbn_endpoint_t *ep, struct vbn_tx *tx)
 {
     if (vbn_likely(may_post(ep, tx->kind)))

@@ -83,6 +83,9 @@ static inline void *vbn_tx_payload(const struct vbn_msg *msg)
 /* A message to EP would be posted at once. */
 bool vbn_tx_may_send(const vbn_endpoint_t *ep);
 
+/* A put to EP, and a message behind it, too. */
+bool vbn_tx_may_put(const vbn_endpoint_t *ep);
+
 /* Posts TX at once where nothing is in its way, else queues it and sees to a connection. */
 void vbn_tx_submit(vbn_endpoint_t *ep, struct vbn_tx *tx);
 

@@ -157,7 +157,8 @@ struct vbn_transport {
     int (*probe)(vbn_port_t *port, vbn_peer_t *peer, uint64_t tag, uint64_t mask,
                  struct vbn_op *found);
 
-    /* Asks for OP, a pending receive, to end with VBN_ERR_CANCELED. VBN_OK: it will, by its `done`;
+    /* Asks for OP, a pending receive, to end with VBN_ERR_CANCELED. VBN_OK: it will, by its `done`
+     * (one of recv_ready() perhaps by its message);
      * VBN_ERR_AGAIN: too late or no receive, it ends by itself. */
     int (*cancel)(vbn_port_t *port, struct vbn_op *op);
 

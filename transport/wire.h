@@ -252,9 +252,9 @@ enum vbn_wire_tag_kind {
     VBN_TAG_ASK = 8,     /* struct vbn_wire_offer: the offer, but how much, and where to */
     VBN_TAG_DONE = 9,    /* struct vbn_wire_answer */
     VBN_TAG_READY = 10,  /* struct vbn_wire_offer: where to; its id is how many have come before */
-    VBN_TAG_PLACED = 11, /* struct vbn_wire_tag, as the next two */
-    VBN_TAG_WITHDRAW = 12,
-    VBN_TAG_WITHDRAWN = 13,
+    VBN_TAG_PLACED = 11, /* struct vbn_wire_tag */
+    VBN_TAG_WITHDRAW = 12,  /* struct vbn_wire_tag, its length is the number of withdrawals */
+    VBN_TAG_WITHDRAWN = 13, /* struct vbn_wire_answer: up to which of these */
     VBN_TAG_KIND_LAST = VBN_TAG_WITHDRAWN,
 };
 

@@ -363,7 +363,7 @@ static void work(struct world *world, struct world_rank *rank)
     }
     for (uint64_t burst = fabric_random(5); burst > 0; burst--)
         receive_one(node);
-    if (fabric_random(20) == 0)
+    if (fabric_random(4) == 0)
         cancel(&node->slots[fabric_random(SLOTS)]);
     if (fabric_random(20) == 0)
         probe_one(node);

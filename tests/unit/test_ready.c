@@ -82,6 +82,14 @@ static void peer_words(uint8_t kind, uint64_t tag, uint64_t len)
     peer_says(kind, bytes, sizeof(bytes));
 }
 
+static void peer_answers(uint32_t withdrawal)
+{
+    char bytes[sizeof(struct vbn_wire_answer)];
+
+    vbn_wire_answer_write(bytes, &(struct vbn_wire_answer){.id = withdrawal});
+    peer_says(VBN_TAG_WITHDRAWN, bytes, sizeof(bytes));
+}
+
 /* The peer is ready for LEN bytes of TAG, and has had COUNT of our messages. */
 static void peer_ready(uint64_t tag, uint64_t len, uint32_t count)
 {
@@ -211,6 +219,24 @@ static void tells_nothing_without_memory(void **state)
 }
 
 /* Another message of the tag takes it as if nothing had been told, and then the next may tell. */
+/* What is lent is not registered again, and is told only if peers may write to it. */
+static void tells_of_lent_memory(void **state)
+{
+    const unsigned both = VBN_ACCESS_LOCAL_WRITE | VBN_ACCESS_REMOTE_WRITE;
+    vbn_mem_t *mem;
+
+    (void)state;
+    assert_int_equal(vbn_mem_register(ctx, memory[0], LEN, VBN_ACCESS_LOCAL_WRITE, &mem), 0);
+    vbn_mem_lend(mem);
+    assert_false(tells(&op[0], LEN, 5));
+    vbn_mem_deregister(mem);
+    assert_int_equal(vbn_mem_register(ctx, memory[0], LEN, both, &mem), 0);
+    vbn_mem_lend(mem);
+    assert_true(tells(&op[1], LEN, 6));
+    assert_ptr_equal(vbn_tag_of(&op[1])->mem, mem);
+    vbn_mem_deregister(mem);
+}
+
 static void takes_what_comes(void **state)
 {
     char bytes[sizeof(struct vbn_wire_tag) + 3];
@@ -228,18 +254,40 @@ static void takes_what_comes(void **state)
     assert_true(tells(&op[1], LEN, 5));
 }
 
+/* An offer that was under way is answered without a second registration. */
+static void takes_an_offer(void **state)
+{
+    struct vbn_wire_offer offer = {.tag = 5, .len = LEN, .addr = 0x7000, .rkey = 77, .id = 3};
+    char bytes[sizeof(offer)];
+    unsigned registered;
+
+    (void)state;
+    assert_true(tells(&op[0], LEN, 5));
+    registered = fake_count(FAKE_REG_MR);
+    ctx->device.good_reads = false;
+    vbn_wire_offer_write(bytes, &offer);
+    peer_says(VBN_TAG_OFFER, bytes, sizeof(bytes));
+    assert_int_equal(vbn_tag_of(&op[0])->state, VBN_TAG_ASKED);
+    assert_int_equal(fake_count(FAKE_REG_MR), registered);
+    assert_int_equal(ep->tag.ready, 0);
+    vbn_wire_answer_write(bytes, &(struct vbn_wire_answer){.id = 3});
+    peer_says(VBN_TAG_DONE, bytes, sizeof(struct vbn_wire_answer));
+    assert_int_equal(op[0].status, VBN_OK);
+    assert_null(vbn_tag_of(&op[0])->mem);
+}
+
 static void cancelled_when_the_peer_has_forgotten_it(void **state)
 {
     (void)state;
     receive(&op[0], memory[0], LEN, 5);
     assert_int_equal(vbn_tag_cancel(ctx, &op[0]), VBN_OK);
-    assert_word(1, VBN_TAG_WITHDRAW, 5, LEN);
+    assert_word(1, VBN_TAG_WITHDRAW, 5, 1);
     lone_pass(ctx, 5);
     assert_int_equal(op[0].status, VBN_PENDING);
     assert_non_null(vbn_tag_of(&op[0])->mem);
     assert_false(tells(&op[1], LEN, 5)); /* one place a tag */
     assert_int_equal(vbn_tag_cancel(ctx, &op[0]), VBN_ERR_AGAIN);
-    peer_words(VBN_TAG_WITHDRAWN, 5, LEN);
+    peer_answers(1);
     assert_int_equal(op[0].status, VBN_ERR_CANCELED);
     assert_int_equal(op[1].status, VBN_PENDING);
     assert_int_equal(ep->tag.ready, 0);
@@ -253,9 +301,46 @@ static void cancelled_too_late(void **state)
     peer_words(VBN_TAG_PLACED, 5, LEN); /* it was under way */
     assert_int_equal(op[0].status, VBN_OK);
     receive(&op[0], memory[0], LEN, 5);
-    peer_words(VBN_TAG_WITHDRAWN, 5, LEN);
+    assert_int_equal(vbn_tag_cancel(ctx, &op[0]), VBN_OK);
+    peer_answers(1);
     assert_int_equal(op[0].status, VBN_PENDING); /* that was for the former */
-    assert_int_equal(ep->state, VBN_EP_OPEN);
+    assert_non_null(vbn_tag_of(&op[0])->mem);
+    peer_answers(2);
+    assert_int_equal(op[0].status, VBN_ERR_CANCELED);
+    assert_int_equal(ep->tag.ready, 0);
+}
+
+/* One answer for all that it has heard of. */
+static void cancelled_together(void **state)
+{
+    (void)state;
+    receive(&op[0], memory[0], LEN, 5);
+    receive(&op[1], memory[1], LEN, 6);
+    assert_int_equal(vbn_tag_cancel(ctx, &op[0]), VBN_OK);
+    assert_int_equal(vbn_tag_cancel(ctx, &op[1]), VBN_OK);
+    peer_answers(2);
+    assert_int_equal(op[0].status, VBN_ERR_CANCELED);
+    assert_int_equal(op[1].status, VBN_ERR_CANCELED);
+}
+
+static void answer_to_no_withdrawal(void **state)
+{
+    (void)state;
+    receive(&op[0], memory[0], LEN, 5);
+    assert_int_equal(vbn_tag_cancel(ctx, &op[0]), VBN_OK);
+    peer_answers(1);
+    assert_int_equal(op[0].status, VBN_ERR_CANCELED);
+    peer_answers(1);
+    assert_broken();
+}
+
+static void answer_to_a_later_withdrawal(void **state)
+{
+    (void)state;
+    receive(&op[0], memory[0], LEN, 5);
+    assert_int_equal(vbn_tag_cancel(ctx, &op[0]), VBN_OK);
+    peer_answers(2);
+    assert_broken();
 }
 
 /* Takes all buffers for messages to the peer; it has not acknowledged any. */
@@ -284,7 +369,7 @@ static void cancelled_without_a_buffer(void **state)
     }
     assert_int_equal(vbn_tag_of(&op[0])->state, VBN_TAG_WITHDRAWING);
     assert_true(lone_sent(conn) > before);
-    peer_words(VBN_TAG_WITHDRAWN, 5, LEN);
+    peer_answers(1);
     assert_int_equal(op[0].status, VBN_ERR_CANCELED);
 }
 
@@ -422,6 +507,14 @@ static void offers_what_cannot_be_put_now(void **state)
     assert_false(is_put(&op[0], LEN, 5));
 }
 
+static uint32_t answer_at(unsigned n)
+{
+    struct vbn_wire_answer answer;
+
+    assert_true(vbn_wire_answer_read(sent_at(n, VBN_TAG_WITHDRAWN), sizeof(answer), &answer));
+    return answer.id;
+}
+
 static void forgets_what_is_withdrawn(void **state)
 {
     unsigned n;
@@ -429,31 +522,63 @@ static void forgets_what_is_withdrawn(void **state)
     (void)state;
     peer_ready(5, LEN, 0);
     n = lone_sent(conn);
-    peer_words(VBN_TAG_WITHDRAW, 5, LEN);
-    assert_word(n, VBN_TAG_WITHDRAWN, 5, LEN);
+    peer_words(VBN_TAG_WITHDRAW, 5, 1);
+    assert_int_equal(answer_at(n), 1);
     assert_false(is_put(&op[0], LEN, 5));
     n = lone_sent(conn);
-    peer_words(VBN_TAG_WITHDRAW, 6, LEN); /* of which it knows nothing, any more */
-    assert_word(n, VBN_TAG_WITHDRAWN, 6, LEN);
+    peer_words(VBN_TAG_WITHDRAW, 6, 2); /* of which it knows nothing, any more */
+    assert_int_equal(answer_at(n), 2);
 }
 
+static void withdrawn_out_of_turn(void **state)
+{
+    (void)state;
+    peer_ready(5, LEN, 0);
+    peer_words(VBN_TAG_WITHDRAW, 5, 2);
+    assert_broken();
+}
+
+/* What comes behind is not held up by an answer that cannot be sent, and one is enough. */
 static void withdrawn_without_a_buffer(void **state)
 {
-    struct vbn_wire_hdr hdr;
-    bool answered = false;
+    struct vbn_wire_hdr hdr = {0};
 
     (void)state;
     peer_ready(5, LEN, 0);
+    peer_ready(6, LEN, 0);
     take_all_buffers();
-    peer_words(VBN_TAG_WITHDRAW, 5, LEN);
+    peer_words(VBN_TAG_WITHDRAW, 5, 1);
+    peer_words(VBN_TAG_WITHDRAW, 6, 2);
     assert_true(TAILQ_EMPTY(&ep->tag.places));
-    for (int i = 0; i < 1000 && !answered; i++) {
+    assert_int_equal(vbn_tag_recv(ctx, ep, NULL, 0, 8, VBN_TAG_MAX, &op[0]), VBN_PENDING);
+    peer_words(VBN_TAG_EAGER, 8, 0);
+    assert_int_equal(op[0].status, VBN_OK);
+    for (int i = 0; i < 1000 && hdr.id != VBN_TAG_WITHDRAWN; i++) {
         lone_complete(conn);
         lone_ack(conn);
         lone_send_at(conn, lone_sent(conn) - 1, &hdr);
-        answered = hdr.type == VBN_WIRE_TAG && hdr.id == VBN_TAG_WITHDRAWN;
     }
-    assert_true(answered);
+    assert_int_equal(answer_at(lone_sent(conn) - 1), 2);
+    assert_int_equal(ep->tag.answered, 2);
+}
+
+/* A send is over when the peer needs nothing of this side any more. */
+static void offers_what_could_not_be_told_of_at_once(void **state)
+{
+    (void)state;
+    peer_ready(5, LEN, 0);
+    while (vbn_flow_credits(&conn->flow) > 1)
+        assert_int_equal(vbn_am_send(ep, 1, NULL, 0), VBN_OK);
+    assert_int_equal(vbn_tag_send(ep, memory[1], LEN, 5, &op[0]), VBN_PENDING);
+    assert_int_equal(vbn_tag_of(&op[0])->state, VBN_TAG_OFFERED);
+}
+
+static void offers_where_the_queue_is_full(void **state)
+{
+    (void)state;
+    peer_ready(5, LEN, 0);
+    conn->q.depth = conn->q.head - conn->q.tail + 1;
+    assert_false(is_put(&op[0], LEN, 5));
 }
 
 static void ready_for_what_was_not_sent(void **state)
@@ -501,9 +626,14 @@ int main(void)
         T(tells_no_peer_of_before),
         T(tells_nobody_before_it_is_connected),
         T(tells_nothing_without_memory),
+        T(tells_of_lent_memory),
         T(takes_what_comes),
+        T(takes_an_offer),
         T(cancelled_when_the_peer_has_forgotten_it),
         T(cancelled_too_late),
+        T(cancelled_together),
+        T(answer_to_no_withdrawal),
+        T(answer_to_a_later_withdrawal),
         T(cancelled_without_a_buffer),
         T(ends_with_its_endpoint),
         T(placed_for_nobody),
@@ -516,7 +646,10 @@ int main(void)
         T(offers_behind_many),
         T(offers_what_cannot_be_put_now),
         T(forgets_what_is_withdrawn),
+        T(withdrawn_out_of_turn),
         T(withdrawn_without_a_buffer),
+        T(offers_what_could_not_be_told_of_at_once),
+        T(offers_where_the_queue_is_full),
         T(ready_for_what_was_not_sent),
         T(ready_twice_for_a_tag),
         T(ready_for_too_many),
