@@ -21,18 +21,6 @@
 #include "context.h"
 #include "rma.h"
 
-static struct vbn_msg *say(vbn_endpoint_t *ep, uint8_t kind, uint64_t tag, uint64_t len)
-{
-    struct vbn_wire_tag word = {.tag = tag, .len = len};
-    struct vbn_msg *msg;
-
-    if (vbn_tx_get(ep, sizeof(word), &msg) != VBN_OK)
-        return NULL;
-    vbn_wire_tag_write(vbn_tx_payload(msg), &word);
-    vbn_tx_send(msg, VBN_WIRE_TAG, kind, sizeof(word));
-    return msg;
-}
-
 /* --- the receiver -------------------------------------------------------------------------------
  */
 
@@ -108,14 +96,17 @@ void vbn_tag_not_ready(struct vbn_tag_op *t)
 
 void vbn_tag_withdraw(vbn_endpoint_t *ep, struct vbn_tag_op *t)
 {
-    uint32_t number = ep->tag.withdrawals + 1;
+    struct vbn_wire_tag word = {.tag = vbn_tag_op(t)->tag,
+                                .len = (uint32_t)(ep->tag.withdrawals + 1)};
+    struct vbn_msg *msg;
 
-    if (!say(ep, VBN_TAG_WITHDRAW, vbn_tag_op(t)->tag, number)) {
+    if (vbn_tx_get(ep, sizeof(word), &msg) != VBN_OK) {
         vbn_tag_park(ep, t, VBN_TAG_TO_WITHDRAW);
         return;
     }
-    ep->tag.withdrawals = number;
-    t->number = number;
+    t->number = ++ep->tag.withdrawals;
+    vbn_wire_tag_write(vbn_tx_payload(msg), &word);
+    vbn_tx_send(msg, VBN_WIRE_TAG, VBN_TAG_WITHDRAW, sizeof(word));
     vbn_tag_park(ep, t, VBN_TAG_WITHDRAWING);
 }
 
