@@ -100,7 +100,8 @@ static bool take_result(vbn_coll_req_t *req, const struct vbn_step *step,
     return false;
 }
 
-/* Both sides know what comes: where it shall be can be told before. */
+/* Both sides know what comes: where it shall be can be told before. What is small goes at once
+ * anyway. */
 static inline int post_recv(const vbn_team_t *team, vbn_peer_t *peer, void *to, size_t len,
                             uint64_t tag, struct vbn_op *op)
 {

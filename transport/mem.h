@@ -33,10 +33,11 @@ void vbn_mem_drop(vbn_mem_t *mem);
  * A region for one tagged message that holds these bytes and allows ACCESS: one that is lent, or if
  * MAKE one of its own. NULL: none. It stays, though it be dropped, until vbn_mem_done().
  */
-/* Whether peers may write to MEM. */
-bool vbn_mem_takes_puts(const vbn_mem_t *mem);
 vbn_mem_t *vbn_mem_for(vbn_context_t *ctx, void *addr, size_t len, unsigned access, bool make);
 void vbn_mem_done(vbn_mem_t *mem);
+
+/* Whether peers may write to MEM. */
+bool vbn_mem_takes_puts(const vbn_mem_t *mem);
 
 /* Ends the user's registrations that are left when the context closes. */
 void vbn_mem_fini(vbn_context_t *ctx);

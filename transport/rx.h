@@ -79,7 +79,8 @@ void vbn_rx_release(vbn_endpoint_t *ep, struct vbn_rxbuf *buf);
  * soon. */
 void vbn_rx_owe_ack(struct vbn_conn *conn);
 
-/* Takes what lies in CONN's ring, which it has, and is next; returns how many messages. */
+/* Takes what lies in CONN's ring, which shows the next message (vbn_ring_shows()), and what
+ * follows; returns how many messages. */
 int vbn_rx_take_ring(struct vbn_conn *conn);
 
 /* Frees BUF, which came out of a ring; NULL: none. */

@@ -5,8 +5,8 @@
  * Operation. A send hands its bytes to messages (tx.c) as it stands in its endpoint's `sends`:
  * whole if they fit one, in parts if they are few, else as an offer, upon which the receiver reads
  * them or lets them be put (tag_rdma.c), unless it has said before where they shall be
- * (tag_ready.c). A message that arrives takes the oldest receive that fits
- * it (tag_match.c), or is kept as an early one until a receive asks for it. Buffer ownership. A
+ * (tag_ready.c). A message that arrives takes the oldest receive that fits it (tag_match.c), or is
+ * kept as an early one until a receive asks for it. Buffer ownership. A
  * struct vbn_op is ours from the call that returned VBN_PENDING until its `done` is called; its
  * `room` is a struct vbn_tag_op. Early messages are copied out of their receive buffers; beyond
  * `unexpected_limit` bytes they stay in them and the peer's credits run out, unless a receive is
@@ -250,7 +250,7 @@ void vbn_tag_release_mem(struct vbn_tag_op *t);
 /* Puts EP among those that vbn_tags_advance() looks at. */
 void vbn_tag_busy(vbn_endpoint_t *ep);
 
-/* Says KIND about the offer ID; NULL: no message now. */
+/* Says KIND about the offer ID, or the withdrawals up to it; NULL: no message now. */
 struct vbn_msg *vbn_tag_answer(vbn_endpoint_t *ep, uint8_t kind, uint32_t id);
 
 /* Goes on with the sends, the moves, the messages held, as far as may be; how many got on. */
@@ -304,7 +304,11 @@ void vbn_tag_not_ready(struct vbn_tag_op *t);
 /* T, cancelled and in no list, ends when its sender does not use its place any more. */
 void vbn_tag_withdraw(vbn_endpoint_t *ep, struct vbn_tag_op *t);
 
-/* What is said about places, a message of KIND. */
+/* The peer has forgotten the places that were withdrawn, up to NUMBER. False: it was not asked to.
+ */
+bool vbn_tag_forgotten(vbn_endpoint_t *ep, uint32_t number);
+
+/* What else is said about places, a message of KIND. */
 enum vbn_tag_verdict vbn_tag_place_word(vbn_endpoint_t *ep, uint8_t kind, const void *data,
                                         size_t len);
 
@@ -317,13 +321,5 @@ void vbn_tag_answer_withdrawals(vbn_endpoint_t *ep);
 /* EP's place for TAG, if there is one, is not used any more; none is. */
 void vbn_tag_forget_place(vbn_endpoint_t *ep, uint64_t tag);
 void vbn_tag_forget_places(vbn_endpoint_t *ep);
-
-/* A message TAG to EP has begun. */
-static inline void vbn_tag_note_sent(vbn_endpoint_t *ep, struct vbn_tag_peer *peer, uint64_t tag)
-{
-    peer->recent[peer->sent++ % VBN_TAG_RECENT] = tag;
-    if (vbn_unlikely(!TAILQ_EMPTY(&peer->places)))
-        vbn_tag_forget_place(ep, tag);
-}
 
 #endif

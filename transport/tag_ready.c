@@ -25,7 +25,7 @@
  */
 
 /* The receive for TAG whose place has been told, and is withdrawn; NULL: none. */
-static struct vbn_tag_op *withdrawn(const vbn_endpoint_t *ep, uint64_t tag)
+static struct vbn_tag_op *being_withdrawn(const vbn_endpoint_t *ep, uint64_t tag)
 {
     struct vbn_tag_op *t;
 
@@ -47,7 +47,7 @@ static bool may_tell(vbn_endpoint_t *ep, struct vbn_tag_op *t)
     return t->cap > ctx->tags.eager_limit && t->cap <= ctx->device.max_msg_size &&
            ep->state == VBN_EP_OPEN && ep->tag.ready < VBN_TAG_PLACES && vbn_tx_may_send(ep) &&
            ep->conn->version >= VBN_WIRE_READIES && vbn_tag_find_posted(ep, tag) == t &&
-           !withdrawn(ep, tag);
+           !being_withdrawn(ep, tag);
 }
 
 /* A region in which T can be put to: one that is lent, or its own where its sender would not copy
@@ -113,7 +113,7 @@ void vbn_tag_withdraw(vbn_endpoint_t *ep, struct vbn_tag_op *t)
 /* The message HEAD has been put to the place that was told for it. */
 static enum vbn_tag_verdict placed(vbn_endpoint_t *ep, const struct vbn_wire_tag *head)
 {
-    struct vbn_tag_op *t = withdrawn(ep, head->tag);
+    struct vbn_tag_op *t = being_withdrawn(ep, head->tag);
 
     if (!t)
         t = vbn_tag_find_posted(ep, head->tag);
@@ -129,14 +129,13 @@ static enum vbn_tag_verdict placed(vbn_endpoint_t *ep, const struct vbn_wire_tag
     return VBN_TAG_TAKEN;
 }
 
-/* The peer has forgotten the places that were withdrawn, up to NUMBER. Those that it had used
- * before have ended by that. */
-static enum vbn_tag_verdict forgotten(vbn_endpoint_t *ep, uint32_t number)
+/* Those that the peer had used before have ended by that. */
+bool vbn_tag_forgotten(vbn_endpoint_t *ep, uint32_t number)
 {
     struct vbn_tag_op *t, *next;
 
     if (number - ep->tag.withdrawn - 1 >= ep->tag.withdrawals - ep->tag.withdrawn)
-        return VBN_TAG_MALFORMED;
+        return false;
     ep->tag.withdrawn = number;
     for (t = TAILQ_FIRST(&ep->tag.moves); t; t = next) {
         next = TAILQ_NEXT(t, entry);
@@ -146,7 +145,7 @@ static enum vbn_tag_verdict forgotten(vbn_endpoint_t *ep, uint32_t number)
         vbn_tag_not_ready(t);
         vbn_tag_end(ep->ctx, t, VBN_ERR_CANCELED);
     }
-    return VBN_TAG_TAKEN;
+    return true;
 }
 
 /* --- the sender ---------------------------------------------------------------------------------
@@ -249,11 +248,11 @@ bool vbn_tag_place(vbn_endpoint_t *ep, struct vbn_tag_op *t)
         !vbn_tx_may_put(ep) || vbn_tx_get(ep, sizeof(word), &msg) != VBN_OK)
         return false;
     there = place->at;
+    forget(ep, place); /* used, or it goes to that receive by an offer */
     if (vbn_tag_put_whole(ep, t, &there) != VBN_OK) {
         vbn_tx_drop(msg);
         return false;
     }
-    vbn_tag_forget_place(ep, word.tag);
     vbn_wire_tag_write(vbn_tx_payload(msg), &word);
     vbn_tx_send_behind(msg, VBN_WIRE_TAG, VBN_TAG_PLACED, sizeof(word));
     return true;
@@ -265,16 +264,11 @@ bool vbn_tag_place(vbn_endpoint_t *ep, struct vbn_tag_op *t)
 enum vbn_tag_verdict vbn_tag_place_word(vbn_endpoint_t *ep, uint8_t kind, const void *data,
                                         size_t len)
 {
-    struct vbn_wire_answer answer;
     struct vbn_wire_offer ready;
     struct vbn_wire_tag word;
 
     if (kind == VBN_TAG_READY)
         return vbn_wire_offer_read(data, len, &ready) ? keep_place(ep, &ready) : VBN_TAG_MALFORMED;
-    if (kind == VBN_TAG_WITHDRAWN)
-        return len == sizeof(answer) && vbn_wire_answer_read(data, len, &answer)
-                   ? forgotten(ep, answer.id)
-                   : VBN_TAG_MALFORMED;
     if (len != sizeof(word) || !vbn_wire_tag_read(data, len, &word))
         return VBN_TAG_MALFORMED;
     return kind == VBN_TAG_PLACED ? placed(ep, &word) : withdraw(ep, &word);

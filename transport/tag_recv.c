@@ -172,6 +172,8 @@ static enum vbn_tag_verdict answered(vbn_endpoint_t *ep, uint8_t kind, const voi
         return VBN_TAG_MALFORMED;
     if (kind == VBN_TAG_DONE)
         known = vbn_tag_done(ep, answer.id);
+    else if (kind == VBN_TAG_WITHDRAWN)
+        known = vbn_tag_forgotten(ep, answer.id);
     else
         known = kind == VBN_TAG_FIN ? vbn_tag_fin(ep, answer.id) : vbn_tag_refused(ep, answer.id);
     return known ? VBN_TAG_TAKEN : VBN_TAG_MALFORMED;
@@ -194,11 +196,11 @@ static enum vbn_tag_verdict sort(vbn_endpoint_t *ep, uint8_t kind, const void *d
     case VBN_TAG_FIN:
     case VBN_TAG_REFUSE:
     case VBN_TAG_DONE:
+    case VBN_TAG_WITHDRAWN:
         return answered(ep, kind, data, len);
     case VBN_TAG_READY:
     case VBN_TAG_PLACED:
     case VBN_TAG_WITHDRAW:
-    case VBN_TAG_WITHDRAWN:
         return vbn_tag_place_word(ep, kind, data, len);
     default:
         return VBN_TAG_MALFORMED;

@@ -46,12 +46,20 @@ static int put_part(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint8_t kind, cons
     if (part)
         memcpy(at + head_len, t->buf + t->at, part);
     t->at += part;
-    if (!t->begun && !t->refused)
-        vbn_tag_note_sent(ep, &ep->tag, vbn_tag_op(t)->tag);
     t->begun = true;
     vbn_tx_send(msg, VBN_WIRE_TAG, kind, head_len + part);
     t->last = msg->tx.waiting ? msg : NULL;
     return VBN_OK;
+}
+
+/* A message TAG to EP has begun. */
+static inline void note_begun(vbn_endpoint_t *ep, uint64_t tag)
+{
+    struct vbn_tag_peer *peer = &ep->tag;
+
+    peer->recent[peer->sent++ % VBN_TAG_RECENT] = tag;
+    if (vbn_unlikely(!TAILQ_EMPTY(&peer->places)))
+        vbn_tag_forget_place(ep, tag);
 }
 
 static int put_first(vbn_endpoint_t *ep, struct vbn_tag_op *t)
@@ -59,15 +67,18 @@ static int put_first(vbn_endpoint_t *ep, struct vbn_tag_op *t)
     struct vbn_wire_tag head = {.tag = vbn_tag_op(t)->tag, .len = t->cap};
     struct vbn_wire_answer again = {.id = (uint32_t)t->number};
     char bytes[sizeof(head)];
+    int rc;
 
     if (t->refused) {
         vbn_wire_answer_write(bytes, &again);
         return put_part(ep, t, VBN_TAG_AGAIN, bytes, sizeof(again));
     }
     vbn_wire_tag_write(bytes, &head);
-    return put_part(ep, t,
-                    t->cap <= part_room(ep->ctx, sizeof(head)) ? VBN_TAG_EAGER : VBN_TAG_FIRST,
-                    bytes, sizeof(head));
+    rc = put_part(ep, t, t->cap <= part_room(ep->ctx, sizeof(head)) ? VBN_TAG_EAGER : VBN_TAG_FIRST,
+                  bytes, sizeof(head));
+    if (rc == VBN_OK)
+        note_begun(ep, head.tag);
+    return rc;
 }
 
 /* All of T, as far as messages go. PENDING: the last one waits. */
@@ -107,7 +118,7 @@ static int put_offer(vbn_endpoint_t *ep, struct vbn_tag_op *t)
     ep->ctx->tags.offers++;
     t->number = offer.id;
     t->state = VBN_TAG_OFFERED;
-    vbn_tag_note_sent(ep, &ep->tag, offer.tag);
+    note_begun(ep, offer.tag);
     TAILQ_INSERT_TAIL(&ep->tag.offers, t, entry); /* before: sending may end the endpoint */
     vbn_wire_offer_write(vbn_tx_payload(msg), &offer);
     vbn_tx_send(msg, VBN_WIRE_TAG, VBN_TAG_OFFER, sizeof(offer));
@@ -177,7 +188,7 @@ static int send_whole(vbn_endpoint_t *ep, const void *buf, struct vbn_op *op)
         return VBN_ERR_AGAIN;
     rc = vbn_tx_send_whole(ep, &head, buf);
     if (vbn_likely(rc == VBN_OK))
-        vbn_tag_note_sent(ep, &ep->tag, head.tag);
+        note_begun(ep, head.tag);
     return rc;
 }
 

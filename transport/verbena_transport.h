@@ -158,8 +158,8 @@ struct vbn_transport {
                  struct vbn_op *found);
 
     /* Asks for OP, a pending receive, to end with VBN_ERR_CANCELED. VBN_OK: it will, by its `done`
-     * (one of recv_ready() perhaps by its message);
-     * VBN_ERR_AGAIN: too late or no receive, it ends by itself. */
+     * (one of recv_ready() perhaps by its message); VBN_ERR_AGAIN: too late or no receive, it ends
+     * by itself. */
     int (*cancel)(vbn_port_t *port, struct vbn_op *op);
 
     /* Registers memory with a set of enum vbn_access bits; it stays the caller's. Tagged messages
