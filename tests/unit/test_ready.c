@@ -499,6 +499,19 @@ static void offers_behind_many(void **state)
     assert_false(is_put(&op[1], LEN, 6));
 }
 
+/* What goes in parts, for want of registered memory, is one message of its tag, too. */
+static void forgets_what_goes_in_parts(void **state)
+{
+    (void)state;
+    peer_ready(5, LEN, 0);
+    fake_fail(FAKE_REG_MR, 1, ENOMEM);
+    send_one(&op[0], LEN, 5);
+    sent_at(0, VBN_TAG_FIRST);
+    assert_false(is_put(&op[1], LEN, 5));
+    peer_ready(6, LEN, 2); /* has had both */
+    assert_true(is_put(&op[2], LEN, 6));
+}
+
 static void offers_what_cannot_be_put_now(void **state)
 {
     (void)state;
@@ -644,6 +657,7 @@ int main(void)
         T(offers_what_is_of_another_length),
         T(offers_behind_what_was_sent_before),
         T(offers_behind_many),
+        T(forgets_what_goes_in_parts),
         T(offers_what_cannot_be_put_now),
         T(forgets_what_is_withdrawn),
         T(withdrawn_out_of_turn),
