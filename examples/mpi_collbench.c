@@ -4,19 +4,34 @@
  * another, and the root goes from rank to rank, as in the Intel MPI Benchmarks: a barrier before
  * each would hide the time of those who find their message there when they leave it.
  *
- *     mpirun -np 4 mpi_collbench [SECONDS [SIZE…]]
+ *     mpirun -np 4 mpi_collbench [--turns PIPE] [SECONDS [SIZE…]]
  *
  * SECONDS (default: 0.3) is about what each figure may take. SIZE is in bytes: of the vector for
  * bcast and allreduce, of a rank's block for allgather and alltoall. Prints lines
  * `OPERATION BYTES MICROSECONDS`.
+ *
+ * With --turns several such jobs can be compared figure by figure: each rank reads a byte from PIPE
+ * before each figure, and sleeps until there is one. The figures begin anew after the last one; the
+ * byte `q` ends the job. A line `ready` comes before the first.
  */
+#include <fcntl.h>
 #include <mpi.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { OPERATIONS = 5, SIZES = 16 };
 
 struct buffers {
     char *in, *out;
+};
+
+struct figure {
+    int op; /* of `operations` */
+    int bytes;
+    double us; /* what a call took lately; 0: none yet */
 };
 
 static void run_barrier(const struct buffers *b, int bytes, int root)
@@ -53,7 +68,7 @@ static void run_alltoall(const struct buffers *b, int bytes, int root)
 static const struct {
     const char *name;
     void (*run)(const struct buffers *b, int bytes, int root);
-} operations[] = {
+} operations[OPERATIONS] = {
     {"barrier", run_barrier},     {"bcast", run_bcast},       {"allreduce", run_allreduce},
     {"allgather", run_allgather}, {"alltoall", run_alltoall},
 };
@@ -75,36 +90,39 @@ static double time_of(void (*run)(const struct buffers *, int, int), const struc
     return slowest;
 }
 
-static int calls_within(double seconds, double call_us)
+/* As many calls as fill SECONDS, by what one took lately, but at least LEAST. */
+static double time_for(const struct figure *f, const struct buffers *b, double seconds, int least)
 {
-    double n = seconds * 1e6 / (call_us + 1);
-
-    return n < 5 ? 5 : n > 2000 ? 2000 : (int)n;
-}
-
-/* As many calls as fill SECONDS, by what LATELY_US they took. */
-static double time_for(int op, const struct buffers *b, int bytes, double seconds, double lately_us)
-{
-    int calls = calls_within(seconds, lately_us);
+    double n = seconds * 1e6 / (f->us + 1);
+    int calls = n < least ? least : n > 2000 ? 2000 : (int)n;
 
     MPI_Bcast(&calls, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    return time_of(operations[op].run, b, bytes, calls);
+    return time_of(operations[f->op].run, b, f->bytes, calls);
 }
 
-static void measure(int op, const struct buffers *b, int bytes, double seconds, int rank)
+/* Every root once before the first time: a first message has to connect. The first calls are slower
+ * than later ones also where all are connected. */
+static void warm_up(struct figure *f, const struct buffers *b, double seconds)
 {
     int ranks;
-    double us;
 
-    /* Every root once before: a first message has to connect. The first calls are slower than later
-     * ones also where all are connected. */
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    time_of(operations[op].run, b, bytes, ranks);
-    us = time_of(operations[op].run, b, bytes, 5);
-    us = time_for(op, b, bytes, seconds / 3, us);
-    us = time_for(op, b, bytes, seconds, us);
+    if (f->us == 0) {
+        MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+        time_of(operations[f->op].run, b, f->bytes, ranks);
+        f->us = time_of(operations[f->op].run, b, f->bytes, 5);
+    }
+    f->us = time_for(f, b, seconds / 3, 2);
+}
+
+static void measure(struct figure *f, const struct buffers *b, double seconds)
+{
+    int rank;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    warm_up(f, b, seconds);
+    f->us = time_for(f, b, seconds, 5);
     if (rank == 0) {
-        printf("%s %d %.2f\n", operations[op].name, bytes, us);
+        printf("%s %d %.2f\n", operations[f->op].name, f->bytes, f->us);
         fflush(stdout);
     }
 }
@@ -113,21 +131,84 @@ static void measure(int op, const struct buffers *b, int bytes, double seconds, 
  * while they started, and those that are behind wait for nothing until they have. */
 static void settle(double seconds)
 {
-    time_for(0, NULL, 0, seconds, time_of(run_barrier, NULL, 0, 5));
+    struct figure barrier = {.op = 0};
+
+    warm_up(&barrier, NULL, 3 * seconds);
+}
+
+/* Whether another figure is wanted. Without turns (PIPE is -1): always. */
+static bool await_turn(int pipe)
+{
+    char turn = 'q';
+
+    return pipe < 0 || (read(pipe, &turn, 1) == 1 && turn != 'q');
+}
+
+/* Every figure once. False where no more are wanted. */
+static bool measure_all(struct figure *figures, int count, const struct buffers *b, double seconds,
+                        int pipe)
+{
+    for (int i = 0; i < count; i++) {
+        if (!await_turn(pipe))
+            return false;
+        measure(&figures[i], b, seconds);
+    }
+    return pipe >= 0;
+}
+
+static void say_ready(void)
+{
+    int rank;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == 0) {
+        puts("ready");
+        fflush(stdout);
+    }
+}
+
+/* The pipe that `--turns PIPE` names, which is taken out of the arguments; -1 without. */
+static int open_turns(int *argc, char **argv)
+{
+    int pipe;
+
+    if (*argc < 3 || strcmp(argv[1], "--turns") != 0)
+        return -1;
+    pipe = open(argv[2], O_RDONLY);
+    if (pipe < 0) {
+        perror(argv[2]);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    memmove(argv + 1, argv + 3, (size_t)(*argc - 3 + 1) * sizeof(*argv));
+    *argc -= 2;
+    return pipe;
+}
+
+/* All figures of these sizes. Returns their number. */
+static int list_figures(const int *sizes, int count, struct figure *figures)
+{
+    int n = 0;
+
+    figures[n++] = (struct figure){.op = 0};
+    for (int i = 0; i < count; i++)
+        for (int op = 1; op < OPERATIONS; op++)
+            figures[n++] = (struct figure){.op = op, .bytes = sizes[i]};
+    return n;
 }
 
 int main(int argc, char **argv)
 {
     static const int usual[] = {8, 4096, 65536, 1048576};
-    int sizes[16], count = 0, largest = 0, rank, ranks;
+    int sizes[SIZES], count = 0, largest = 0, ranks, pipe;
+    struct figure figures[1 + (OPERATIONS - 1) * SIZES];
     struct buffers b;
     double seconds;
 
     MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    pipe = open_turns(&argc, argv);
     seconds = argc > 1 ? atof(argv[1]) : 0.3;
-    for (int i = 2; i < argc && count < 16; i++)
+    for (int i = 2; i < argc && count < SIZES; i++)
         sizes[count++] = atoi(argv[i]);
     for (int i = 0; argc <= 2 && i < 4; i++)
         sizes[count++] = usual[i];
@@ -137,11 +218,12 @@ int main(int argc, char **argv)
     b.out = calloc((size_t)ranks, (size_t)largest + 8);
     if (!b.in || !b.out)
         MPI_Abort(MPI_COMM_WORLD, 1);
+    count = list_figures(sizes, count, figures);
     settle(seconds);
-    measure(0, &b, 0, seconds, rank);
-    for (int i = 0; i < count; i++)
-        for (int op = 1; op < 5; op++)
-            measure(op, &b, sizes[i], seconds, rank);
+    if (pipe >= 0)
+        say_ready();
+    while (measure_all(figures, count, &b, seconds, pipe))
+        ;
     free(b.in);
     free(b.out);
     MPI_Finalize();
