@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "team.h"
 #include "error.h"
+#include "hash.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -178,6 +179,44 @@ int vbn_team_create(const struct vbn_transport *tr, vbn_port_t *port, vbn_peer_t
     }
     *team = t;
     return VBN_OK;
+}
+
+static uint64_t rule_accord(uint64_t before, const struct vbn_rule *rule)
+{
+    const char *name = rule->algorithm->name;
+    const uint64_t words[] = {before,           rule->algorithm->coll, vbn_hash(name, strlen(name)),
+                              rule->param,      rule->bytes_from,      rule->bytes_to,
+                              rule->ranks_from, rule->ranks_to};
+
+    return vbn_hash(words, sizeof(words));
+}
+
+static uint64_t accord(const vbn_team_t *team)
+{
+    const struct vbn_team_options *o = &team->opts;
+    const uint64_t words[] = {VBN_CHOICES, o->check,    o->latency_ns,  o->alpha_ns,
+                              o->beta_ps,  o->gamma_ps, o->eager_bytes, team->rule_count};
+    uint64_t number = vbn_hash(words, sizeof(words));
+
+    for (size_t i = 0; i < team->rule_count; i++)
+        number = rule_accord(number, &team->rules[i]);
+    return number ? number : 1;
+}
+
+int vbn_team_accord(const struct vbn_team_options *opts, uint64_t *number, struct vbn_error *err)
+{
+    vbn_team_t team = {.size = 0};
+    int status;
+
+    if (!number)
+        return vbn_error_set(err, VBN_ERR_INVALID, "nowhere to put the number");
+    status = take_options(&team, opts, err);
+    if (status == VBN_OK)
+        status = take_rules(&team, err);
+    if (status == VBN_OK)
+        *number = accord(&team);
+    free(team.rules);
+    return status;
 }
 
 /* The caller's place in RANKS; COUNT if they are not different ranks of PARENT with it. */

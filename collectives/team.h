@@ -19,6 +19,10 @@
 #define VBN_SEQ_COUNT      0x8000u /* numbers of calls, for each kind of request */
 #define VBN_SEQ_PERSISTENT 0x8000u /* added to the numbers of persistent ones */
 
+/* Raised with each change of what is chosen for a call, or of the messages that an algorithm sends:
+ * ranks of different builds know by it (vbn_team_accord()). test_team tells when it is due. */
+#define VBN_CHOICES 1u
+
 struct vbn_rule {
     const struct vbn_algorithm *algorithm;
     size_t param;

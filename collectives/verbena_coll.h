@@ -158,6 +158,15 @@ int vbn_team_create(const struct vbn_transport *tr, vbn_port_t *port, vbn_peer_t
                     vbn_team_t **team, struct vbn_error *err);
 
 /*
+ * What the ranks of a team with OPTS (NULL: the defaults) have to agree about before, in *NUMBER:
+ * the library's own choice of algorithms, the rules, `check`, and the model but for `processors`.
+ * Ranks with different numbers may choose different algorithms for one call, which ends with
+ * VBN_ERR_MISMATCH at best: whoever exchanges addresses compares this, too. Not secret, not 0. Any
+ * thread. VBN_ERR_INVALID, VBN_ERR_NO_MEMORY: as vbn_team_create() about OPTS.
+ */
+int vbn_team_accord(const struct vbn_team_options *opts, uint64_t *number, struct vbn_error *err);
+
+/*
  * Creates the team of RANKS[COUNT], different ranks of PARENT that include the caller's; RANKS[i]
  * becomes rank i. A local call, with PARENT's options. PARENT may be destroyed before. Otherwise as
  * vbn_team_create().

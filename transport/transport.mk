@@ -28,6 +28,7 @@ libverbena_core_la_SOURCES = \
 	transport/flow.h \
 	transport/half.c \
 	transport/half.h \
+	transport/hash.h \
 	transport/log.c \
 	transport/log.h \
 	transport/mem.c \

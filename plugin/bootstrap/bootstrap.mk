@@ -7,7 +7,6 @@ pkgconfig_DATA += plugin/bootstrap/verbena_bootstrap.pc
 
 VBN_BOOTSTRAP_SOURCES = \
 	plugin/fail.h \
-	plugin/hash.h \
 	plugin/bootstrap/agree.c \
 	plugin/bootstrap/bootstrap.h \
 	plugin/bootstrap/job.c \

@@ -5,7 +5,7 @@
  */
 #include "bootstrap.h"
 
-#include "../hash.h"
+#include "hash.h"
 
 #include <stdlib.h>
 #include <string.h>

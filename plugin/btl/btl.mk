@@ -14,8 +14,7 @@ VBN_BTL_SOURCES = \
 	plugin/btl/btl_verbena_param.h \
 	plugin/btl/btl_verbena_reg.c \
 	plugin/btl/btl_verbena_rma.c \
-	plugin/btl/btl_verbena_served.c \
-	plugin/hash.h
+	plugin/btl/btl_verbena_served.c
 
 if BUILD_OMPI_BTL
 ompicomponent_LTLIBRARIES = plugin/btl/mca_btl_verbena.la

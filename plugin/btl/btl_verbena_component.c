@@ -13,7 +13,7 @@
 #include "btl_verbena.h"
 #include "btl_verbena_param.h"
 
-#include "../hash.h"
+#include "hash.h"
 
 #include "opal/mca/btl/base/btl_base_error.h"
 #include "opal/util/argv.h"

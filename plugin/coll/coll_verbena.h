@@ -47,6 +47,8 @@ typedef struct coll_verbena_component {
     bool node_aware;
     bool check;
     char *rules, *rules_file;
+    uint64_t accord; /* what all members of a communicator have to have alike, as it is published */
+    atomic_bool discord_told;    /* that it is not so in some */
     opal_mutex_t lock;           /* guards what follows */
     opal_list_t pending;         /* coll_verbena_request_t under way */
     atomic_size_t pending_count; /* of them, for those who have not the lock */
@@ -91,6 +93,9 @@ typedef struct coll_verbena_module {
     coll_verbena_split_t *split; /* NULL: no two members share a node, or it does not matter */
 } coll_verbena_module_t;
 OBJ_CLASS_DECLARATION(coll_verbena_module_t);
+
+/* Of every team, but for its processors. */
+struct vbn_team_options coll_verbena_team_options(void);
 
 /* Gives a module for COMM, or NULL where it is not for us. */
 mca_coll_base_module_t *coll_verbena_comm_query(struct ompi_communicator_t *comm, int *priority);

@@ -12,11 +12,12 @@
 #include "coll_verbena.h"
 
 #include "../btl/btl_verbena.h"
+#include "hash.h"
 
 #include "ompi/proc/proc.h"
 #include "opal/mca/btl/base/base.h"
 
-#include <arpa/inet.h>
+#include <endian.h>
 #include <string.h>
 
 static int register_params(void);
@@ -85,9 +86,40 @@ static int register_params(void)
     return OMPI_SUCCESS;
 }
 
+struct vbn_team_options coll_verbena_team_options(void)
+{
+    const coll_verbena_component_t *c = &mca_coll_verbena_component;
+    struct vbn_team_options options;
+
+    vbn_team_options_init(&options, sizeof(options));
+    options.rules = c->rules;
+    options.rules_file = c->rules_file && *c->rules_file ? c->rules_file : NULL;
+    options.check = c->check;
+    return options;
+}
+
+/*
+ * What this process decides by, beside what MPI wants to be the same everywhere: ranks for which it
+ * differs would wait for one another in different algorithms. Rules that cannot be read are told of
+ * when a team is made.
+ */
+static int publish_accord(void)
+{
+    coll_verbena_component_t *c = &mca_coll_verbena_component;
+    struct vbn_team_options options = coll_verbena_team_options();
+    uint64_t words[4] = {0, (uint64_t)c->priority, c->share, c->node_aware}, accord;
+    int rc;
+
+    vbn_team_accord(&options, &words[0], NULL);
+    c->accord = vbn_hash(words, sizeof(words));
+    accord = htobe64(c->accord);
+    OPAL_MODEX_SEND(rc, BTL_VERBENA_MODEX_SCOPE, &c->super.collm_version, &accord, sizeof(accord));
+    return rc;
+}
+
 static int component_open(void)
 {
-    if (!btl_verbena_host_fits())
+    if (!btl_verbena_host_fits() || publish_accord() != OPAL_SUCCESS)
         return OMPI_ERR_NOT_AVAILABLE;
     OBJ_CONSTRUCT(&mca_coll_verbena_component.lock, opal_mutex_t);
     OBJ_CONSTRUCT(&mca_coll_verbena_component.pending, opal_list_t);

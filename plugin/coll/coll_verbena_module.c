@@ -9,6 +9,7 @@
 #include "opal/util/output.h"
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +49,47 @@ static bool member_modex(mca_btl_base_selected_module_t *btl, ompi_proc_t *proc,
     }
     free(data);
     return good;
+}
+
+/* What PROC's component decides by; 0: it has none, or one that does not say. */
+static uint64_t member_accord(ompi_proc_t *proc)
+{
+    uint64_t accord = 0;
+    void *data = NULL;
+    size_t size = 0;
+    int rc;
+
+    OPAL_MODEX_RECV(rc, &mca_coll_verbena_component.super.collm_version, &proc->super.proc_name,
+                    &data, &size);
+    if (rc == OPAL_SUCCESS && data && size == sizeof(accord))
+        memcpy(&accord, data, size);
+    free(data);
+    return be64toh(accord);
+}
+
+static void tell_discord(ompi_communicator_t *comm, int member)
+{
+    static const char words[] =
+        "coll verbena: ranks 0 and %d of communicator %u decide differently, by parameters "
+        "(`ompi_info --param coll verbena --level 9` lists them) or as builds of Verbena; its "
+        "collectives are left to other components: give all ranks the same";
+
+    if (ompi_comm_rank(comm) == 0 && !mca_coll_verbena_component.discord_told)
+        opal_output(0, words, member, comm->c_contextid);
+    mca_coll_verbena_component.discord_told = true;
+}
+
+/* Whether all members decide alike. */
+static bool members_agree(ompi_communicator_t *comm)
+{
+    uint64_t first = member_accord(ompi_comm_peer_lookup(comm, 0)), other = first;
+    int i = 1;
+
+    while (other == first && i < ompi_comm_size(comm))
+        other = member_accord(ompi_comm_peer_lookup(comm, i++));
+    if (other != first)
+        tell_discord(comm, i - 1);
+    return first != 0 && other == first;
 }
 
 /* The part of a processor that a member of MODEX has: its host's are shared by the ranks there. */
@@ -99,7 +141,7 @@ static bool members_fit(coll_verbena_module_t *module, ompi_communicator_t *comm
     coll_verbena_split_t *split = NULL;
     bool flat;
 
-    if (memories && members_learn(comm, btl, memories, &module->processors))
+    if (memories && members_agree(comm) && members_learn(comm, btl, memories, &module->processors))
         split = coll_verbena_split_new(memories, size);
     free(memories);
     flat = split && (component->share || split->nodes == size);
@@ -141,17 +183,11 @@ static int connect_members(coll_verbena_module_t *module, ompi_communicator_t *c
 static int team_make(coll_verbena_module_t *module, ompi_communicator_t *comm,
                      struct vbn_error *err)
 {
-    const coll_verbena_component_t *component = &mca_coll_verbena_component;
     uint32_t size = (uint32_t)ompi_comm_size(comm);
     vbn_peer_t **peers = calloc(size, sizeof(vbn_peer_t *));
-    struct vbn_team_options options;
+    struct vbn_team_options options = coll_verbena_team_options();
     int rc;
 
-    vbn_team_options_init(&options, sizeof(options));
-    options.rules = component->rules;
-    options.rules_file =
-        component->rules_file && *component->rules_file ? component->rules_file : NULL;
-    options.check = component->check;
     options.processors = module->processors;
     module->counts = calloc(4 * (size_t)size, sizeof(size_t));
     rc = peers && module->counts ? connect_members(module, comm, peers, err) : VBN_ERR_NO_MEMORY;

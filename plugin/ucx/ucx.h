@@ -19,7 +19,7 @@
 
 #include "verbena_transport.h"
 #include "../fail.h"
-#include "../hash.h"
+#include "hash.h"
 
 #include <pthread.h>
 #include <sys/queue.h>

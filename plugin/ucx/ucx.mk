@@ -4,7 +4,6 @@
 
 VBN_UCX_SOURCES = \
 	plugin/fail.h \
-	plugin/hash.h \
 	plugin/ucx/ucx.h \
 	plugin/ucx/ucx_blob.c \
 	plugin/ucx/ucx_close.c \

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Teams and requests: what is refused, rules, many at once, what goes wrong and how it is told. */
 #include "coll_unit.h"
+#include "hash.h"
 #include "loop.h"
+#include "team.h"
 #include "verbena_coll.h"
 
 #define RANKS 6u
@@ -732,6 +734,157 @@ static void rules_come_from_a_file(void **state)
                      VBN_ERR_INVALID);
     assert_non_null(strstr(f.err.text, path));
     close_all(&f);
+}
+
+/* --- what ranks agree about ------------------------------------------------------------------- */
+
+static uint64_t accord_of(const struct vbn_team_options *opts)
+{
+    uint64_t number = 0;
+
+    assert_int_equal(vbn_team_accord(opts, &number, NULL), VBN_OK);
+    assert_true(number != 0);
+    return number;
+}
+
+static uint64_t accord_of_rules(const char *rules)
+{
+    struct vbn_team_options opts;
+
+    vbn_team_options_init(&opts, sizeof(opts));
+    opts.rules = rules;
+    return accord_of(&opts);
+}
+
+/* Each of these decides what is sent for a call. */
+static void what_decides_is_agreed_about(void **state)
+{
+    struct vbn_team_options opts[8];
+    uint64_t number[8];
+
+    (void)state;
+    for (int i = 0; i < 8; i++)
+        vbn_team_options_init(&opts[i], sizeof(opts[i]));
+    opts[1].check = true;
+    opts[2].latency_ns++;
+    opts[3].alpha_ns++;
+    opts[4].beta_ps++;
+    opts[5].gamma_ps++;
+    opts[6].eager_bytes++;
+    opts[7].rules = "bcast=chain";
+    for (int i = 0; i < 8; i++) {
+        number[i] = accord_of(&opts[i]);
+        for (int before = 0; before < i; before++)
+            assert_true(number[i] != number[before]);
+    }
+    assert_true(accord_of(NULL) == number[0]);
+}
+
+static void rules_are_agreed_about(void **state)
+{
+    static const char *const others[] = {
+        "bcast=chain allreduce=ring",    "allreduce=ring bcast=chain:1-",
+        "allreduce=ring bcast=chain:-1", "allreduce=ring bcast=chain@3-",
+        "allreduce=ring bcast=chain@-3", "allreduce=ring bcast=chain/1k",
+        "allreduce=ring bcast=linear",   "allreduce=ring",
+        "allreduce=ring reduce=chain"};
+    uint64_t number = accord_of_rules("allreduce=ring bcast=chain");
+
+    (void)state;
+    assert_true(accord_of_rules("allreduce=ring;\n bcast=chain # the rest") == number);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        assert_true(accord_of_rules(others[i]) != number);
+}
+
+/* What ranks may have each their own way, or learn from one another. */
+static void what_does_not_decide_may_differ(void **state)
+{
+    struct vbn_team_options opts;
+
+    (void)state;
+    vbn_team_options_init(&opts, sizeof(opts));
+    opts.sleep = !opts.sleep;
+    opts.stall_report_ms++;
+    opts.processors = 3;
+    opts.callback_arg = &opts;
+    assert_true(accord_of(&opts) == accord_of(NULL));
+}
+
+static void nothing_is_agreed_about_bad_options(void **state)
+{
+    struct vbn_team_options opts;
+    uint64_t number = 0;
+    struct vbn_error err;
+
+    (void)state;
+    vbn_team_options_init(&opts, sizeof(opts));
+    assert_int_equal(vbn_team_accord(&opts, NULL, NULL), VBN_ERR_INVALID);
+    opts.rules = "bcast=chian";
+    assert_int_equal(vbn_team_accord(&opts, &number, &err), VBN_ERR_INVALID);
+    assert_non_null(strstr(err.text, "chian"));
+    opts.rules = NULL;
+    opts.alpha_ns = 0;
+    assert_int_equal(vbn_team_accord(&opts, &number, &err), VBN_ERR_INVALID);
+    assert_true(number == 0);
+}
+
+#define MORE_RANKS 33u
+
+/* HASH, and what rank 0 of a team of SIZE with PROCESSORS does for COLL with COUNT bytes. */
+static uint64_t add_choice(uint64_t hash, struct fixture *f, enum vbn_coll coll, size_t count)
+{
+    static int32_t in[1], out[1]; /* of requests that do not start */
+    struct vbn_coll_args args = sum_args(in, out, count / sizeof(in[0]));
+    const char *name;
+
+    args.coll = coll;
+    name = chosen_for(f, &args);
+    assert_string_not_equal(name, "refused");
+    return vbn_hash(&(const uint64_t[]){hash, vbn_hash(name, strlen(name)), chosen_param},
+                    3 * sizeof(uint64_t));
+}
+
+static uint64_t add_choices(uint64_t hash, struct fixture *f, uint32_t size, uint32_t processors)
+{
+    static const enum vbn_coll colls[] = {
+        VBN_COLL_BARRIER,   VBN_COLL_BCAST,  VBN_COLL_REDUCE,  VBN_COLL_ALLREDUCE,
+        VBN_COLL_ALLGATHER, VBN_COLL_GATHER, VBN_COLL_SCATTER, VBN_COLL_REDUCE_SCATTER_BLOCK,
+        VBN_COLL_ALLTOALL,  VBN_COLL_SCAN,   VBN_COLL_EXSCAN};
+    struct vbn_team_options opts = options(f);
+    vbn_peer_t *peers[MORE_RANKS];
+
+    for (uint32_t i = 0; i < MORE_RANKS; i++)
+        peers[i] = loop_peers(f->loop, 0)[1];
+    opts.processors = processors;
+    assert_int_equal(vbn_team_create(loop_table(), loop_port(f->loop, 0), peers, size, 0, 1, &opts,
+                                     &f->team[0], NULL),
+                     VBN_OK);
+    for (size_t c = 0; c < sizeof(colls) / sizeof(colls[0]); c++)
+        for (size_t count = 4; count <= 1 << 20; count *= 4)
+            hash = add_choice(hash, f, colls[c], count);
+    close_teams(f);
+    return hash;
+}
+
+/* The same sum with the same VBN_CHOICES, so that builds that choose differently know it. */
+static void choices_are_numbered(void **state)
+{
+    static const uint32_t sizes[] = {2, 3, 4, 5, 7, 8, 16, MORE_RANKS};
+    const uint64_t sum_of_choices = UINT64_C(0x96a44255a98fa633);
+    struct loop_options loop = {.eager_limit = SIZE_MAX};
+    struct fixture f;
+    uint64_t hash = VBN_CHOICES;
+
+    (void)state;
+    open_loop(&f, &loop);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        for (uint32_t processors = 0; processors < 3; processors++)
+            hash = add_choices(hash, &f, sizes[i], processors);
+    assert_int_equal(loop_destroy(f.loop), 0);
+    if (hash != sum_of_choices)
+        fail_msg("other algorithms are chosen than before (0x%016llx): raise VBN_CHOICES, then "
+                 "note the sum that this says",
+                 (unsigned long long)hash);
 }
 
 /* --- many, again and again -------------------------------------------------------------------- */
@@ -1627,6 +1780,11 @@ int main(void)
         cmocka_unit_test(terms_count_bytes_of_trees),
         cmocka_unit_test(terms_count_bytes_of_turns),
         cmocka_unit_test(rules_come_from_a_file),
+        cmocka_unit_test(what_decides_is_agreed_about),
+        cmocka_unit_test(rules_are_agreed_about),
+        cmocka_unit_test(what_does_not_decide_may_differ),
+        cmocka_unit_test(nothing_is_agreed_about_bad_options),
+        cmocka_unit_test(choices_are_numbered),
         cmocka_unit_test(persistent_requests_start_in_any_order),
         cmocka_unit_test(a_request_freed_under_way_goes_on),
         cmocka_unit_test(many_teams_and_operations_at_once),
