@@ -20,7 +20,7 @@ static inline bool is_marked(const vbn_context_t *ctx, int kind)
     return ctx->device.iwarp && kind == VBN_TX_PUT;
 }
 
-bool vbn_rma_post(struct vbn_conn *conn, struct vbn_tx *tx)
+bool vbn_rma_post(struct vbn_conn *conn, struct vbn_tx *tx, const uint32_t *imm)
 {
     struct vbn_rma *rma = rma_of(tx);
     struct ibv_sge sge = {.addr = rma->local, .length = rma->len, .lkey = rma->lkey};
@@ -32,6 +32,10 @@ bool vbn_rma_post(struct vbn_conn *conn, struct vbn_tx *tx)
         .wr.rdma = {.remote_addr = rma->remote, .rkey = rma->rkey},
     };
 
+    if (imm) {
+        swr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+        swr.imm_data = *imm;
+    }
     rma->seq = conn->ep->tx_next;
     return vbn_conn_post(conn, &swr, &rma->tx.wr);
 }
@@ -197,7 +201,7 @@ static struct vbn_rma *get(vbn_endpoint_t *ep, int kind, struct vbn_msg **mark)
 /* LAST is the last state of the endpoint in which it may start. */
 static int rma_start(vbn_endpoint_t *ep, enum vbn_ep_state last, int kind, uintptr_t local,
                      const vbn_mem_t *mem, uint64_t remote, uint32_t rkey, size_t len,
-                     vbn_done_fn done, void *arg)
+                     vbn_done_fn done, void *arg, const struct vbn_rider *rider)
 {
     vbn_context_t *ctx = ep->ctx;
     struct vbn_msg *mark = NULL;
@@ -225,16 +229,29 @@ static int rma_start(vbn_endpoint_t *ep, enum vbn_ep_state last, int kind, uintp
     rma->done = done;
     rma->arg = arg;
     ep->rmas_out++;
-    vbn_tx_submit(ep, &rma->tx);
-    if (vbn_unlikely(mark != NULL))
-        vbn_tx_send_behind(mark, VBN_WIRE_MARK, 0, 0);
+    if (!rider || !vbn_tx_ride(ep, &rma->tx, len, rider)) {
+        vbn_tx_submit(ep, &rma->tx);
+        if (vbn_unlikely(mark != NULL))
+            vbn_tx_send_behind(mark, VBN_WIRE_MARK, 0, 0);
+        if (rider)
+            vbn_tx_send_behind(rider->msg, rider->msg->type, rider->msg->id, rider->msg->len);
+    }
     return VBN_OK;
 }
 
 int vbn_rma_start(vbn_endpoint_t *ep, int kind, void *local, const vbn_mem_t *mem, uint64_t remote,
                   uint32_t rkey, size_t len, vbn_done_fn done, void *arg)
 {
-    return rma_start(ep, VBN_EP_CLOSING, kind, (uintptr_t)local, mem, remote, rkey, len, done, arg);
+    return rma_start(ep, VBN_EP_CLOSING, kind, (uintptr_t)local, mem, remote, rkey, len, done, arg,
+                     NULL);
+}
+
+int vbn_rma_put_told(vbn_endpoint_t *ep, void *local, const vbn_mem_t *mem, uint64_t remote,
+                     uint32_t rkey, size_t len, vbn_done_fn done, void *arg,
+                     const struct vbn_rider *rider)
+{
+    return rma_start(ep, VBN_EP_CLOSING, VBN_TX_PUT, (uintptr_t)local, mem, remote, rkey, len, done,
+                     arg, rider);
 }
 
 int vbn_put(vbn_endpoint_t *ep, const void *local, const vbn_mem_t *mem, uint64_t remote_addr,
@@ -244,7 +261,7 @@ int vbn_put(vbn_endpoint_t *ep, const void *local, const vbn_mem_t *mem, uint64_
 
     vbn_lock(ep->ctx);
     rc = rma_start(ep, VBN_EP_OPEN, VBN_TX_PUT, (uintptr_t)local, mem, remote_addr, remote_key, len,
-                   done, arg);
+                   done, arg, NULL);
     vbn_unlock(ep->ctx);
     return rc;
 }
@@ -256,7 +273,7 @@ int vbn_get(vbn_endpoint_t *ep, void *local, const vbn_mem_t *mem, uint64_t remo
 
     vbn_lock(ep->ctx);
     rc = rma_start(ep, VBN_EP_OPEN, VBN_TX_GET, (uintptr_t)local, mem, remote_addr, remote_key, len,
-                   done, arg);
+                   done, arg, NULL);
     vbn_unlock(ep->ctx);
     return rc;
 }

@@ -9,6 +9,7 @@
 #ifndef VBN_RMA_H
 #define VBN_RMA_H
 
+#include "rider.h"
 #include "tx.h"
 
 struct vbn_rma {
@@ -31,8 +32,15 @@ void vbn_rma_fini(vbn_context_t *ctx);
 int vbn_rma_start(vbn_endpoint_t *ep, int kind, void *local, const vbn_mem_t *mem, uint64_t remote,
                   uint32_t rkey, size_t len, vbn_done_fn done, void *arg);
 
-/* Posts the put or get TX on CONN. False: the connection failed, TX is not taken. */
-bool vbn_rma_post(struct vbn_conn *conn, struct vbn_tx *tx);
+/* A put, as vbn_rma_start(), with RIDER's message behind it, or on it. An error: RIDER is the
+ * caller's still. */
+int vbn_rma_put_told(vbn_endpoint_t *ep, void *local, const vbn_mem_t *mem, uint64_t remote,
+                     uint32_t rkey, size_t len, vbn_done_fn done, void *arg,
+                     const struct vbn_rider *rider);
+
+/* Posts the put or get TX on CONN, a put with IMM unless that is NULL. False: the connection
+ * failed, TX is not taken. */
+bool vbn_rma_post(struct vbn_conn *conn, struct vbn_tx *tx, const uint32_t *imm);
 
 /* TX has left the send queue, and is a put that has arrived, whatever has become of its request:
  * the peer has acknowledged a message behind it. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rx.h"
 #include "context.h"
+#include "rider.h"
 #include "error.h"
 #include "log.h"
 
@@ -353,6 +354,22 @@ static uint32_t restore(struct vbn_conn *conn, struct vbn_rxbuf *buf, const stru
     return head ? head + wc->byte_len : 0;
 }
 
+/* A put has come, and a word with it: its length, which BUF has now. 0: as above. It may be the
+ * first message that comes by CONN. */
+static uint32_t restore_rider(struct vbn_conn *conn, struct vbn_rxbuf *buf, const struct ibv_wc *wc)
+{
+    uint32_t len;
+
+    if (conn->state == VBN_CONN_ACCEPTING)
+        vbn_conn_event(conn, VBN_EV_ESTABLISHED); /* a put is proof, too */
+    if (conn->ep->conn != conn)
+        return 0;
+    len = vbn_rider_restore(conn, wc->imm_data, buf->msg);
+    if (!len)
+        not_as_sent(conn, "word on a put that nobody waits for", conn->ep->rx_next);
+    return len;
+}
+
 /*
  * What BUF has received may be bare, or its head may be wanted later: if it is the next message,
  * for the sender has kept it once. What was written into the ring before is taken first. The length
@@ -364,6 +381,8 @@ static __attribute__((noinline)) uint32_t take_head(struct vbn_conn *conn, struc
     struct vbn_wire_hdr hdr;
 
     take_ring_first(conn);
+    if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
+        return restore_rider(conn, buf, wc);
     if (wc->wc_flags & IBV_WC_WITH_IMM)
         return restore(conn, buf, wc);
     if (vbn_wire_hdr_read(buf->msg, wc->byte_len, &hdr) && hdr.len >= VBN_BARE_MIN &&

@@ -153,6 +153,14 @@ static void end_list(vbn_context_t *ctx, struct vbn_tag_list *list, int status)
     }
 }
 
+/* Or a send; in no list. */
+static void end_receive(vbn_context_t *ctx, struct vbn_tag_op *t, int status)
+{
+    if (t->ready)
+        vbn_tag_not_ready(t);
+    vbn_tag_end(ctx, t, status);
+}
+
 /* A read or put under way ends by itself: the device still uses its memory. */
 static void end_moves(vbn_endpoint_t *ep, int status)
 {
@@ -162,7 +170,7 @@ static void end_moves(vbn_endpoint_t *ep, int status)
         next = TAILQ_NEXT(t, entry);
         if (t->state != VBN_TAG_MOVING) {
             TAILQ_REMOVE(&ep->tag.moves, t, entry);
-            vbn_tag_end(ep->ctx, t, status);
+            end_receive(ep->ctx, t, status);
         }
     }
 }
@@ -177,7 +185,7 @@ static void end_posted(vbn_context_t *ctx, struct vbn_tag_list *list, const vbn_
         next = TAILQ_NEXT(t, entry);
         if (!ep || t->ep == ep) {
             vbn_tag_unpost(ctx, t);
-            vbn_tag_end(ctx, t, status);
+            end_receive(ctx, t, status);
         }
     }
 }

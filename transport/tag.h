@@ -58,6 +58,7 @@ struct vbn_tag_op {
     union {
         uint64_t remote;      /* moving: where the bytes are, or shall be */
         struct vbn_msg *last; /* sending: the last message of it if that waits, or NULL; leaving */
+        uint32_t place;       /* receive that is ready: the number of its place */
     };
     uint32_t rkey;
     uint8_t state;
@@ -118,6 +119,7 @@ struct vbn_tag_place {
     struct vbn_pool_obj obj;
     TAILQ_ENTRY(vbn_tag_place) entry;
     struct vbn_wire_offer at;
+    uint32_t number;
 };
 
 #define VBN_TAG_PLACES 16u /* of one peer at once */
@@ -152,9 +154,12 @@ struct vbn_tag_peer {
     uint64_t recent[VBN_TAG_RECENT]; /* the tags of those to it, number N at N % VBN_TAG_RECENT */
     TAILQ_HEAD(, vbn_tag_place) places; /* that it has told */
     uint32_t place_count;
-    uint32_t ready;                  /* receives whose places it has been told */
-    uint32_t withdrawals, withdrawn; /* of them: asked for, and answered by it, so far */
-    uint32_t heard, answered;        /* the same of its own */
+    uint32_t ready;                          /* receives whose places it has been told */
+    struct vbn_tag_op *told[VBN_TAG_PLACES]; /* these, or NULL */
+    uint32_t told_count, heard_count;        /* places so far: to it; from it */
+    uint32_t last_offer;                     /* its id: of the last one from it */
+    uint32_t withdrawals, withdrawn;         /* of them: asked for, and answered by it, so far */
+    uint32_t heard, answered;                /* the same of its own */
     TAILQ_ENTRY(vbn_endpoint) busy_entry;
 };
 
@@ -264,8 +269,10 @@ void vbn_tag_fetch(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vbn_wi
 /* Puts what T, a send, has offered to where ASK wants it. */
 void vbn_tag_put_there(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vbn_wire_offer *ask);
 
-/* Puts all of T, a send that nobody has heard of, THERE. Else than VBN_OK: nothing has begun. */
-int vbn_tag_put_whole(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vbn_wire_offer *there);
+/* Puts all of T, a send that nobody has heard of, THERE, and sends WORD. Else than VBN_OK: nothing
+ * has begun. */
+int vbn_tag_put_whole(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vbn_wire_offer *there,
+                      const struct vbn_rider *word);
 
 /* T, which is in no list, waits in ep->moves in STATE, or ends where EP is over. */
 void vbn_tag_park(vbn_endpoint_t *ep, struct vbn_tag_op *t, enum vbn_tag_state state);
@@ -297,6 +304,9 @@ bool vbn_tag_done(vbn_endpoint_t *ep, uint32_t id);
 
 /* Tells the sender of T, which is posted, where its message shall be, if it can be told now. */
 void vbn_tag_tell_ready(struct vbn_tag_op *t);
+
+/* The receive whose place has NUMBER for its lower half; NULL: none. */
+struct vbn_tag_op *vbn_tag_told(const vbn_endpoint_t *ep, uint16_t number);
 
 /* T's place is not used any more; its region is T's until it ends. */
 void vbn_tag_not_ready(struct vbn_tag_op *t);

@@ -64,10 +64,27 @@ static uint64_t bytes_to_move(struct vbn_tag_op *t)
     return vbn_min(vbn_tag_op(t)->len, t->cap);
 }
 
-/* DONE is said at once if it leaves at once. */
-static void tell_early(vbn_endpoint_t *ep, struct vbn_tag_op *t)
+/* The last PIECE of T, a send: DONE is said with it, if that leaves at once. */
+static int put_last(vbn_endpoint_t *ep, struct vbn_tag_op *t, size_t at, size_t piece)
 {
-    t->told = vbn_tx_may_send(ep) && vbn_tag_answer(ep, VBN_TAG_DONE, (uint32_t)t->number);
+    struct vbn_wire_answer answer = {.id = (uint32_t)t->number};
+    struct vbn_rider done = {.number = answer.id, .last = ep->ctx->tags.offers};
+    const struct vbn_rider *word = NULL;
+    int rc;
+
+    if (vbn_tx_may_put(ep) && vbn_tx_get(ep, sizeof(answer), &done.msg) == VBN_OK) {
+        vbn_wire_answer_write(vbn_tx_payload(done.msg), &answer);
+        vbn_tx_set(done.msg, VBN_WIRE_TAG, VBN_TAG_DONE, sizeof(answer));
+        word = &done;
+    }
+    t->told = word != NULL;
+    rc = vbn_rma_put_told(ep, t->buf + at, t->mem, t->remote + at, t->rkey, piece, move_done, t,
+                          word);
+    if (rc != VBN_OK && word) {
+        t->told = false;
+        vbn_tx_drop(done.msg);
+    }
+    return rc;
 }
 
 static void move_piece(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint64_t left)
@@ -77,13 +94,13 @@ static void move_piece(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint64_t left)
 
     t->state = VBN_TAG_MOVING;
     t->at += piece;
-    rc = vbn_rma_start(ep, t->puts ? VBN_TX_PUT : VBN_TX_GET, t->buf + at, t->mem, t->remote + at,
-                       t->rkey, piece, move_done, t);
-    if (rc == VBN_OK) {
-        if (t->puts && piece == left)
-            tell_early(ep, t);
+    if (t->puts && piece == left)
+        rc = put_last(ep, t, at, piece);
+    else
+        rc = vbn_rma_start(ep, t->puts ? VBN_TX_PUT : VBN_TX_GET, t->buf + at, t->mem,
+                           t->remote + at, t->rkey, piece, move_done, t);
+    if (rc == VBN_OK)
         return;
-    }
     t->at = at; /* nothing has begun */
     TAILQ_REMOVE(&ep->tag.moves, t, entry);
     if (rc == VBN_ERR_AGAIN)
@@ -138,7 +155,8 @@ void vbn_tag_put_there(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vb
     start_moving(ep, t, ask);
 }
 
-int vbn_tag_put_whole(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vbn_wire_offer *there)
+int vbn_tag_put_whole(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vbn_wire_offer *there,
+                      const struct vbn_rider *word)
 {
     int rc;
 
@@ -146,8 +164,7 @@ int vbn_tag_put_whole(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vbn
     t->at = t->cap;
     t->state = VBN_TAG_MOVING;
     TAILQ_INSERT_TAIL(&ep->tag.moves, t, entry);
-    rc = vbn_rma_start(ep, VBN_TX_PUT, t->buf, t->mem, there->addr, there->rkey, t->cap, move_done,
-                       t);
+    rc = vbn_rma_put_told(ep, t->buf, t->mem, there->addr, there->rkey, t->cap, move_done, t, word);
     if (rc == VBN_OK)
         return rc;
     TAILQ_REMOVE(&ep->tag.moves, t, entry);

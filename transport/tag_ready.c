@@ -65,6 +65,25 @@ static vbn_mem_t *place_mem(vbn_context_t *ctx, const struct vbn_tag_op *t)
     return NULL;
 }
 
+struct vbn_tag_op *vbn_tag_told(const vbn_endpoint_t *ep, uint16_t number)
+{
+    for (uint32_t i = 0; i < VBN_TAG_PLACES; i++)
+        if (ep->tag.told[i] && (uint16_t)ep->tag.told[i]->place == number)
+            return ep->tag.told[i];
+    return NULL;
+}
+
+/* Puts T where WAS is. */
+static void replace_told(struct vbn_tag_peer *peer, const struct vbn_tag_op *was,
+                         struct vbn_tag_op *t)
+{
+    uint32_t i = 0;
+
+    while (peer->told[i] != was)
+        i++;
+    peer->told[i] = t;
+}
+
 void vbn_tag_tell_ready(struct vbn_tag_op *t)
 {
     vbn_endpoint_t *ep = t->ep;
@@ -82,7 +101,9 @@ void vbn_tag_tell_ready(struct vbn_tag_op *t)
         return;
     }
     t->ready = true;
+    t->place = ep->tag.told_count++;
     ep->tag.ready++;
+    replace_told(&ep->tag, NULL, t);
     ready.rkey = t->mem->mr->rkey;
     vbn_wire_offer_write(vbn_tx_payload(msg), &ready);
     vbn_tx_send(msg, VBN_WIRE_TAG, VBN_TAG_READY, sizeof(ready));
@@ -92,6 +113,7 @@ void vbn_tag_not_ready(struct vbn_tag_op *t)
 {
     t->ready = false;
     t->ep->tag.ready--;
+    replace_told(&t->ep->tag, t, NULL);
 }
 
 void vbn_tag_withdraw(vbn_endpoint_t *ep, struct vbn_tag_op *t)
@@ -198,17 +220,19 @@ static bool has_sent(const struct vbn_tag_peer *peer, uint64_t tag, uint32_t cou
 static enum vbn_tag_verdict keep_place(vbn_endpoint_t *ep, const struct vbn_wire_offer *ready)
 {
     struct vbn_tag_peer *peer = &ep->tag;
-    uint32_t under_way = peer->sent - ready->id;
+    uint32_t under_way = peer->sent - ready->id, number;
     struct vbn_tag_place *place;
 
     if (under_way > INT32_MAX || peer->place_count == VBN_TAG_PLACES || place_for(ep, ready->tag))
         return VBN_TAG_MALFORMED;
+    number = peer->heard_count++;
     if (has_sent(peer, ready->tag, under_way))
         return VBN_TAG_TAKEN; /* the receive is for that one */
     place = (struct vbn_tag_place *)vbn_pool_get(&ep->ctx->tags.places);
     if (!place)
         return VBN_TAG_TAKEN; /* as if it had not been told */
     place->at = *ready;
+    place->number = number;
     TAILQ_INSERT_TAIL(&peer->places, place, entry);
     peer->place_count++;
     return VBN_TAG_TAKEN;
@@ -241,21 +265,21 @@ bool vbn_tag_place(vbn_endpoint_t *ep, struct vbn_tag_op *t)
 {
     struct vbn_wire_tag word = {.tag = vbn_tag_op(t)->tag, .len = t->cap};
     struct vbn_tag_place *place = place_for(ep, word.tag);
+    struct vbn_rider rider = {.placed = true, .last = ep->tag.heard_count};
     struct vbn_wire_offer there;
-    struct vbn_msg *msg;
 
     if (!place || place->at.len != t->cap || t->cap > ep->ctx->device.max_msg_size ||
-        !vbn_tx_may_put(ep) || vbn_tx_get(ep, sizeof(word), &msg) != VBN_OK)
+        !vbn_tx_may_put(ep) || vbn_tx_get(ep, sizeof(word), &rider.msg) != VBN_OK)
         return false;
     there = place->at;
+    rider.number = place->number;
     forget(ep, place); /* used, or it goes to that receive by an offer */
-    if (vbn_tag_put_whole(ep, t, &there) != VBN_OK) {
-        vbn_tx_drop(msg);
-        return false;
-    }
-    vbn_wire_tag_write(vbn_tx_payload(msg), &word);
-    vbn_tx_send_behind(msg, VBN_WIRE_TAG, VBN_TAG_PLACED, sizeof(word));
-    return true;
+    vbn_wire_tag_write(vbn_tx_payload(rider.msg), &word);
+    vbn_tx_set(rider.msg, VBN_WIRE_TAG, VBN_TAG_PLACED, sizeof(word));
+    if (vbn_tag_put_whole(ep, t, &there, &rider) == VBN_OK)
+        return true;
+    vbn_tx_drop(rider.msg);
+    return false;
 }
 
 /* --- both ---------------------------------------------------------------------------------------

@@ -133,6 +133,7 @@ static enum vbn_tag_verdict offered(vbn_endpoint_t *ep, const void *data, size_t
     if (!t && !vbn_tag_add_early(ep, &offer, true))
         return VBN_TAG_HELD;
     ep->tag.taken++;
+    ep->tag.last_offer = offer.id;
     if (t)
         vbn_tag_fetch(ep, t, &offer);
     return VBN_TAG_TAKEN;

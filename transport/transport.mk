@@ -49,6 +49,8 @@ libverbena_core_la_SOURCES = \
 	transport/rc.c \
 	transport/recover.c \
 	transport/recover.h \
+	transport/rider.c \
+	transport/rider.h \
 	transport/ring.c \
 	transport/ring.h \
 	transport/rma.c \

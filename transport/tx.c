@@ -160,16 +160,20 @@ static VBN_INLINE void post_msg(struct vbn_conn *conn, struct vbn_msg *msg)
         post_as(conn, msg, false, 0);
 }
 
+VBN_COLD static void rma_not_posted(vbn_endpoint_t *ep, struct vbn_tx *tx)
+{
+    if (ep->state >= VBN_EP_CLOSED)
+        vbn_rma_abort(tx, ep->status); /* the endpoint has ended, and its queue with it */
+    else
+        STAILQ_INSERT_HEAD(&ep->queue, tx, entry); /* it ends when the connection is drained */
+}
+
 static inline void post(vbn_endpoint_t *ep, struct vbn_tx *tx)
 {
-    if (vbn_likely(tx->kind == VBN_TX_AM)) {
+    if (vbn_likely(tx->kind == VBN_TX_AM))
         post_msg(ep->conn, msg_of(tx));
-    } else if (vbn_unlikely(!vbn_rma_post(ep->conn, tx))) {
-        if (ep->state >= VBN_EP_CLOSED)
-            vbn_rma_abort(tx, ep->status); /* the endpoint has ended, and its queue with it */
-        else
-            STAILQ_INSERT_HEAD(&ep->queue, tx, entry); /* it ends when the connection is drained */
-    }
+    else if (vbn_unlikely(!vbn_rma_post(ep->conn, tx, NULL)))
+        rma_not_posted(ep, tx);
 }
 
 /* Not by the last credit, which is for what gives the peer some, nor by that of what waits. */
@@ -229,6 +233,37 @@ bool vbn_tx_may_put(const vbn_endpoint_t *ep)
 
     return may_post(ep, VBN_TX_AM) && vbn_qp_room(&ep->conn->q) > messages &&
            vbn_flow_credits(&ep->conn->flow) > messages;
+}
+
+/* MSG, which has gone with a put, is under way. */
+static void note_ridden(struct vbn_conn *conn, struct vbn_msg *msg)
+{
+    vbn_context_t *ctx = conn->ctx;
+    vbn_endpoint_t *ep = conn->ep;
+
+    vbn_flow_sent(&conn->flow);
+    conn->told_next = ep->rx_next;
+    msg->seq = ep->tx_next++;
+    STAILQ_INSERT_TAIL(&ep->unacked, &msg->tx, entry);
+    ctx->counters.tx_msgs++;
+    ctx->counters.tx_bytes += msg->len;
+    ctx->counters.rider_msgs++;
+}
+
+bool vbn_tx_ride(vbn_endpoint_t *ep, struct vbn_tx *tx, size_t len, const struct vbn_rider *rider)
+{
+    struct vbn_msg *msg = rider->msg;
+    uint32_t imm;
+
+    if (!may_post(ep, VBN_TX_AM) || !vbn_rider_fits(ep->conn, rider, len, &imm))
+        return false;
+    if (vbn_likely(vbn_rma_post(ep->conn, tx, &imm))) {
+        note_ridden(ep->conn, msg);
+    } else {
+        rma_not_posted(ep, tx);
+        vbn_tx_send_behind(msg, msg->type, msg->id, msg->len);
+    }
+    return true;
 }
 
 void vbn_tx_submit(vbn_endpoint_t *ep, struct vbn_tx *tx)
@@ -307,6 +342,11 @@ static VBN_INLINE void msg_send(struct vbn_msg *msg, uint8_t wire_type, uint8_t 
         post_msg(ep->conn, msg);
     else
         wait_in_queue(ep, &msg->tx);
+}
+
+void vbn_tx_set(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len)
+{
+    msg_set(msg, wire_type, id, len);
 }
 
 void vbn_tx_send(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len)

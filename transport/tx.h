@@ -19,6 +19,7 @@
 #include "wire.h"
 
 struct vbn_conn;
+struct vbn_rider;
 
 /* One work request on a send queue. Every request that has a completion embeds one. */
 struct vbn_wr {
@@ -85,6 +86,12 @@ bool vbn_tx_may_send(const vbn_endpoint_t *ep);
 
 /* A put to EP, and a message behind it, too. */
 bool vbn_tx_may_put(const vbn_endpoint_t *ep);
+
+/* Posts the put TX of LEN bytes with RIDER's message on it. False: it cannot ride. */
+bool vbn_tx_ride(vbn_endpoint_t *ep, struct vbn_tx *tx, size_t len, const struct vbn_rider *rider);
+
+/* MSG is a message of that type, id and length, to be sent later. */
+void vbn_tx_set(struct vbn_msg *msg, uint8_t wire_type, uint8_t id, size_t len);
 
 /* Posts TX at once where nothing is in its way, else queues it and sees to a connection. */
 void vbn_tx_submit(vbn_endpoint_t *ep, struct vbn_tx *tx);

@@ -279,7 +279,8 @@ struct vbn_counters {
     uint64_t recoveries;   /* lost connections that were made again */
     uint64_t replayed;     /* messages, puts and gets posted once more for that */
     uint64_t ring_msgs;    /* of tx_msgs, those written into memory of the peer's, */
-    uint64_t bare_msgs;    /* and those that the peer knows the head of */
+    uint64_t bare_msgs;    /* and those that the peer knows the head of, */
+    uint64_t rider_msgs;   /* and those that a put has told */
 };
 
 /* Copies the counters up to their `size`. Any thread. */

@@ -13,13 +13,14 @@
 #include <stdint.h>
 #include <string.h>
 
-#define VBN_WIRE_VERSION     6 /* highest version that this code speaks */
+#define VBN_WIRE_VERSION     7 /* highest version that this code speaks */
 #define VBN_WIRE_VERSION_MIN 1 /* lowest */
 #define VBN_WIRE_RINGS       2 /* from this version on there are rings, */
 #define VBN_WIRE_BARES       3 /* bare messages from this one, */
 #define VBN_WIRE_DRIES       4 /* words of messages that wait from this one, */
 #define VBN_WIRE_MARKS       5 /* marks from this one, on iWARP nothing older will do, */
-#define VBN_WIRE_READIES     6 /* and receives that say where their message shall be from this one */
+#define VBN_WIRE_READIES     6 /* receives that say where their message shall be from this one, */
+#define VBN_WIRE_RIDERS      7 /* and words that ride on a put from this one */
 #define VBN_WIRE_MAGIC       0x314e4256u /* "VBN1" in memory */
 
 /* --- messages ------------------------------------------------------------------------------- */
@@ -227,6 +228,34 @@ static inline struct vbn_wire_bare vbn_wire_bare_unpack(uint32_t bits)
         .seq = (uint8_t)(bits >> 26 & 15),
         .head = (uint8_t)(bits >> 30),
     };
+}
+
+/* --- riders: what the immediate data of a put say (rider.h) ----------------------------------- */
+
+#define VBN_RIDER_MIN     1024u   /* bytes of a put that a word rides on */
+#define VBN_RIDER_NUMBERS 0x8000u /* that are told apart */
+
+/* The word that all before it has been put, DONE or PLACED. */
+struct vbn_wire_rider {
+    uint16_t number; /* the lower half of the offer's id, or of the place's number */
+    uint8_t news;    /* as of a bare message, 6 bits */
+    uint8_t seq;     /* of the header, 4 bits */
+    bool placed;     /* 1 bit; the others are 0 */
+};
+
+static inline uint32_t vbn_wire_rider_pack(const struct vbn_wire_rider *r)
+{
+    return r->number | (uint32_t)r->news << 16 | (uint32_t)r->seq << 22 | (uint32_t)r->placed << 26;
+}
+
+/* False: malformed. */
+static inline bool vbn_wire_rider_unpack(uint32_t bits, struct vbn_wire_rider *r)
+{
+    *r = (struct vbn_wire_rider){.number = (uint16_t)bits,
+                                 .news = (uint8_t)(bits >> 16 & 63),
+                                 .seq = (uint8_t)(bits >> 22 & 15),
+                                 .placed = bits >> 26 & 1};
+    return bits >> 27 == 0;
 }
 
 /* --- tagged messages: what follows the header ------------------------------------------------- */

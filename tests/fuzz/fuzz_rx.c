@@ -459,6 +459,34 @@ static bool is_legal_bare(const struct vbn_wire_bare *b, size_t len, bool *doubt
     return next && !too_many && b->news <= peer.queued - peer.ack;
 }
 
+/* A word on a put: nothing has been offered, and no place been told, so it is for nobody. */
+static void op_rider(struct fuzz_in *in)
+{
+    uint32_t imm = fuzz_u16(in) | (uint32_t)fuzz_u16(in) << 16;
+    size_t len = VBN_RIDER_MIN + fuzz_u16(in);
+    unsigned calls, failures = unit.failures;
+    bool released = peer.released, next;
+    struct vbn_wire_rider word;
+    uint16_t credits;
+
+    take_all();
+    if (!alive())
+        return;
+    read_ours();
+    if (imm & 1) /* the next message, for certain */
+        imm = vbn_wire_rider_pack(
+            &(struct vbn_wire_rider){.number = (uint16_t)imm, .seq = peer.seq % 16});
+    next = vbn_wire_rider_unpack(imm, &word) && conn->version >= VBN_WIRE_RIDERS && !word.placed &&
+           word.seq == peer.seq % 16;
+    credits = (uint16_t)(peer.granted + word.news - peer.taken);
+    calls = got.calls;
+    if (!fake_put_imm(conn->q.qp, len, htonl(imm)))
+        return;
+    take_all();
+    expect_end(released, peer.sent && (!next || peer.sent == peer.told || credits > VBN_WINDOW_MAX),
+               calls, failures);
+}
+
 /* A bare one: a right one, or with anything wrong in it. */
 static void op_bare(struct fuzz_in *in)
 {
@@ -583,7 +611,7 @@ static void operate(struct fuzz_in *in)
         op_good,          op_good,  op_good,      op_patched,   op_raw,        op_send,
         op_send,          op_rma,   op_complete,  op_time,      op_handler,    op_close,
         op_receive_fails, op_leave, op_ring_word, op_ring_word, op_ring_write, op_ring_write,
-        op_long,          op_bare,  op_bare};
+        op_long,          op_bare,  op_bare,      op_rider};
     void (*op)(struct fuzz_in *) = ops[fuzz_u8(in) % (sizeof(ops) / sizeof(ops[0]))];
 
     if (peer.released && needs_endpoint(op))

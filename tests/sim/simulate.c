@@ -35,7 +35,7 @@ enum { LOADS = sizeof(loads) / sizeof(loads[0]), JOBS_MAX = 256 };
 
 struct totals {
     uint64_t runs, failures, ranks, messages, bytes, faults, ghosts, traces;
-    uint64_t lost, recoveries, replayed, ringed, bare;
+    uint64_t lost, recoveries, replayed, ringed, bare, ridden;
     uint64_t kinds[FABRIC_FAULTS];
     double virtual_s;
 };
@@ -145,6 +145,7 @@ static bool run_one(const struct request *request, const struct load *load, uint
     totals->replayed += world.replayed;
     totals->ringed += world.ringed;
     totals->bare += world.bare;
+    totals->ridden += world.ridden;
     if (!violations && !world.failed)
         return true;
     totals->failures++;
@@ -249,6 +250,7 @@ static void totals_add(struct totals *to, const struct totals *more)
     to->replayed += more->replayed;
     to->ringed += more->ringed;
     to->bare += more->bare;
+    to->ridden += more->ridden;
     to->traces ^= more->traces;
     to->virtual_s += more->virtual_s;
 }
@@ -320,10 +322,10 @@ int main(int argc, char **argv)
            (unsigned long long)totals.traces);
     printf(
         "connections: %llu lost, %llu made again, %llu requests sent again, %llu messages by rings, %llu "
-        "bare\n",
+        "bare, %llu on puts\n",
         (unsigned long long)totals.lost, (unsigned long long)totals.recoveries,
         (unsigned long long)totals.replayed, (unsigned long long)totals.ringed,
-        (unsigned long long)totals.bare);
+        (unsigned long long)totals.bare, (unsigned long long)totals.ridden);
     printf("faults:");
     for (int kind = 0; kind < FABRIC_FAULTS; kind++)
         printf("%s %s %llu", kind ? "," : "", fabric_fault_names[kind],

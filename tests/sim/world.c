@@ -445,6 +445,7 @@ void world_rank_close(struct world *world, struct world_rank *rank)
     world->replayed += counters.replayed;
     world->ringed += counters.ring_msgs;
     world->bare += counters.bare_msgs;
+    world->ridden += counters.rider_msgs;
     uint64_t start_ns = fabric_now_ns();
     close_step_ns = CLOSE_STEP_NS;
     is_blocking = true;

@@ -51,7 +51,7 @@ struct world {
     bool reopens;                        /* ranks close and open again while others run */
     bool calls_fail;                     /* verbs and others may fail */
     uint64_t lost, recoveries, replayed; /* connections lost, made again; requests sent again */
-    uint64_t ringed, bare;               /* messages written into rings, and sent without head */
+    uint64_t ringed, bare, ridden; /* messages written into rings, without head, told by puts */
     bool failed;
     char reason[256];
     /* The workload's error callback: RANK's endpoint EP ended. */

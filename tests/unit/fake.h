@@ -130,6 +130,8 @@ void fake_send_completes(struct ibv_qp *qp, unsigned n, enum ibv_wc_status statu
  * False: none was posted. */
 bool fake_message(struct ibv_qp *qp, const void *bytes, size_t len);
 bool fake_message_imm(struct ibv_qp *qp, const void *bytes, size_t len, uint32_t imm_data);
+/* LEN bytes that were put, elsewhere: only IMM_DATA takes a buffer. */
+bool fake_put_imm(struct ibv_qp *qp, size_t len, uint32_t imm_data);
 
 /* The oldest receive of QP completes with STATUS and no message. */
 void fake_recv_fails(struct ibv_qp *qp, enum ibv_wc_status status);

@@ -597,6 +597,22 @@ bool fake_message_imm(struct ibv_qp *qp, const void *bytes, size_t len, uint32_t
                    (struct ibv_wc){.wc_flags = IBV_WC_WITH_IMM, .imm_data = imm_data});
 }
 
+bool fake_put_imm(struct ibv_qp *qp, size_t len, uint32_t imm_data)
+{
+    struct fake_rq *rq = rq_of(qp);
+    struct ibv_wc wc = {.opcode = IBV_WC_RECV_RDMA_WITH_IMM,
+                        .wc_flags = IBV_WC_WITH_IMM,
+                        .imm_data = imm_data,
+                        .qp_num = qp->qp_num,
+                        .byte_len = (uint32_t)len};
+
+    if (rq->done == rq->count)
+        return false;
+    wc.wr_id = rq->wr[rq->done++].wr_id;
+    fake_completion(qp->recv_cq, &wc);
+    return true;
+}
+
 /* --- queue pairs ------------------------------------------------------------------------------ */
 
 struct fake_qp *fake_qp(struct ibv_qp *qp)

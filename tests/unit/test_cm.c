@@ -107,10 +107,10 @@ static void request_of_another_version(void **state)
     struct vbn_wire_hello hello = lone_hello(ctx, 7);
 
     (void)state;
-    hello.version = 9, hello.version_min = 7;
+    hello.version = 9, hello.version_min = 8;
     request_refused(&hello, VBN_REASON_VERSION);
-    assert_contains(unit.log[VBN_LOG_ERROR], "7 to 9"); /* both ranges, and what to do */
-    assert_contains(unit.log[VBN_LOG_ERROR], "1 to 6");
+    assert_contains(unit.log[VBN_LOG_ERROR], "8 to 9"); /* both ranges, and what to do */
+    assert_contains(unit.log[VBN_LOG_ERROR], "1 to 7");
     assert_contains(unit.log[VBN_LOG_ERROR], "same release");
     hello.version = VBN_WIRE_VERSION + 1, hello.version_min = 1; /* has ours, too */
     lone_request(ctx, &hello);
@@ -125,7 +125,7 @@ static void another_version_is_told_of_once(void **state)
     struct vbn_wire_hello hello = lone_hello(ctx, 7);
 
     (void)state;
-    hello.version = 9, hello.version_min = 7;
+    hello.version = 9, hello.version_min = 8;
     for (int i = 0; i < 10; i++)
         request_refused(&hello, VBN_REASON_VERSION);
     assert_int_equal(unit.log_count[VBN_LOG_ERROR], 1);
@@ -475,7 +475,7 @@ static void reasons_and_their_status(void **state)
 {
     (void)state;
     assert_int_equal(refused_for(VBN_REASON_VERSION), VBN_ERR_VERSION);
-    assert_contains(unit.failed[0].reason, "1 to 6");
+    assert_contains(unit.failed[0].reason, "1 to 7");
     assert_int_equal(refused_for(VBN_REASON_STRANGER), VBN_ERR_REFUSED);
     assert_int_equal(refused_for(VBN_REASON_SIZES), VBN_ERR_REFUSED);
     assert_int_equal(refused_for(VBN_REASON_MALFORMED), VBN_ERR_REFUSED);

@@ -110,9 +110,9 @@ static void bad_addresses(void **state)
     assert_contains(err.text, "2048");
     assert_contains(err.text, "1024");
     a = lone_address(ctx, 7);
-    a.version = 8, a.version_min = 7;
+    a.version = 9, a.version_min = 8;
     assert_int_equal(create(&a, &ep, &err), VBN_ERR_VERSION);
-    assert_contains(err.text, "7 to 8");
+    assert_contains(err.text, "8 to 9");
     a = lone_address(ctx, 7);
     a.addrs[0].family = 6;
     assert_int_equal(create(&a, &ep, &err), VBN_ERR_UNREACHABLE);

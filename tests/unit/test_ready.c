@@ -436,17 +436,17 @@ static bool is_put(struct vbn_op *o, size_t len, uint64_t tag)
     const struct fake_send *write;
 
     send_one(o, len, tag);
-    if (lone_sent(conn) == n + 1) {
+    assert_int_equal(lone_sent(conn), n + 1);
+    write = lone_send_at(conn, n, NULL);
+    if (write->wr.opcode == IBV_WR_SEND) {
         sent_at(n, VBN_TAG_OFFER);
         return false;
     }
-    write = lone_send_at(conn, n, NULL);
-    assert_int_equal(write->wr.opcode, IBV_WR_RDMA_WRITE);
+    assert_int_equal(write->wr.opcode, IBV_WR_RDMA_WRITE_WITH_IMM); /* test_rider */
     assert_int_equal(write->wr.wr.rdma.remote_addr, 0x7000);
     assert_int_equal(write->wr.wr.rdma.rkey, 77);
     assert_int_equal(write->sge.addr, (uintptr_t)memory[1]);
     assert_int_equal(write->sge.length, len);
-    assert_word(n + 1, VBN_TAG_PLACED, tag, len);
     return true;
 }
 

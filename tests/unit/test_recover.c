@@ -2,6 +2,8 @@
 /* Recovery seen from one side: what is posted again, what the peer is told, when it is over. */
 #include "lone.h"
 
+#include "rma.h"
+
 #include <errno.h>
 
 #define LEN   4096
@@ -250,6 +252,53 @@ static void puts_and_gets_in_their_place(void **state)
     lone_complete(conn);
     assert_int_equal(ended, 2);
     assert_int_equal(last_status, VBN_OK);
+}
+
+/* A put of all of MEMORY, and a word that it is done. */
+static void put_and_tell(void)
+{
+    struct vbn_rider done_word = {.number = 3, .last = 4};
+
+    assert_int_equal(vbn_tx_get(ep, sizeof(struct vbn_wire_answer), &done_word.msg), VBN_OK);
+    vbn_wire_answer_write(vbn_tx_payload(done_word.msg), &(struct vbn_wire_answer){.id = 3});
+    vbn_tx_set(done_word.msg, VBN_WIRE_TAG, VBN_TAG_DONE, sizeof(struct vbn_wire_answer));
+    assert_int_equal(vbn_rma_put_told(ep, memory, mem, 0x1000, 0x22, LEN, done, NULL, &done_word),
+                     VBN_OK);
+    assert_int_equal(lone_sent(conn), 1);
+}
+
+/* Its put may have been there already: the word is told by itself. */
+static void a_word_that_rode_goes_behind_its_put(void **state)
+{
+    struct vbn_wire_hdr hdr;
+
+    (void)state;
+    put_and_tell();
+    lose(IBV_WC_RETRY_EXC_ERR);
+    meet_again(0);
+    assert_int_equal(lone_sent(conn), 2);
+    assert_int_equal(lone_send_at(conn, 0, NULL)->wr.opcode, IBV_WR_RDMA_WRITE);
+    lone_send_at(conn, 1, &hdr);
+    assert_int_equal(hdr.type, VBN_WIRE_TAG);
+    assert_int_equal(hdr.id, VBN_TAG_DONE);
+    assert_int_equal(hdr.seq, 0);
+    lone_complete(conn);
+    assert_int_equal(ended, 1);
+    assert_int_equal(last_status, VBN_OK);
+}
+
+/* Who has heard it may use the memory for something else. */
+static void no_put_whose_word_has_arrived(void **state)
+{
+    (void)state;
+    put_and_tell();
+    lose(IBV_WC_RETRY_EXC_ERR);
+    meet_again(1);
+    lone_progress(ctx);
+    assert_int_equal(ended, 1);
+    assert_int_equal(last_status, VBN_OK);
+    assert_int_equal(lone_sent(conn), 0);
+    assert_int_equal(ep->msgs_out, 0);
 }
 
 /* Who has got the message behind a put may use the memory for something else. */
@@ -913,6 +962,8 @@ int main(void)
         T(no_message_right),
         T(puts_and_gets_in_their_place),
         T(no_put_before_what_has_arrived),
+        T(a_word_that_rode_goes_behind_its_put),
+        T(no_put_whose_word_has_arrived),
         T(a_message_held_meanwhile),
         T(a_denied_put_is_tried_again),
         T(a_denied_put_ends_alone),

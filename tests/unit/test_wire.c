@@ -340,12 +340,12 @@ static void hello_of_a_later_release(void **state)
     struct vbn_wire_hello h = good_hello;
 
     (void)state;
-    h.version = 9, h.version_min = 7;
+    h.version = 9, h.version_min = 8;
     h.src_uid = 0, h.buf_size = 0, h.credits = 0; /* may mean something else by then */
     vbn_wire_hello_write(bytes, &h);
     assert_true(vbn_wire_hello_read(bytes, sizeof(bytes), &h));
     assert_int_equal(h.version, 9);
-    assert_int_equal(h.version_min, 7);
+    assert_int_equal(h.version_min, 8);
 }
 
 static void hello_cut_short_or_padded(void **state)
@@ -512,7 +512,7 @@ static void half_of_a_later_release(void **state)
 
     (void)state;
     h.hello.version = 9;
-    h.hello.version_min = 7;
+    h.hello.version_min = 8;
     h.link = 99;
     h.qp_num = 0;
     assert_true(half_reads(h));

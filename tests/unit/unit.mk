@@ -6,7 +6,7 @@ if HAVE_CMOCKA
 UNIT_FAKED = tests/unit/test_away tests/unit/test_bare tests/unit/test_cm tests/unit/test_conn tests/unit/test_cq tests/unit/test_device \
 	tests/unit/test_endpoint tests/unit/test_flow tests/unit/test_half tests/unit/test_mem \
 	tests/unit/test_netif tests/unit/test_options tests/unit/test_pool tests/unit/test_progress \
-	tests/unit/test_qp tests/unit/test_qpmap tests/unit/test_ready tests/unit/test_recover tests/unit/test_ring tests/unit/test_rma tests/unit/test_rx \
+	tests/unit/test_qp tests/unit/test_qpmap tests/unit/test_ready tests/unit/test_recover tests/unit/test_rider tests/unit/test_ring tests/unit/test_rma tests/unit/test_rx \
 	tests/unit/test_stranger \
 	tests/unit/test_timer tests/unit/test_turns tests/unit/test_tx tests/unit/test_wait tests/unit/test_wire
 check_PROGRAMS += $(UNIT_FAKED)
@@ -53,6 +53,8 @@ tests_unit_test_qp_SOURCES = tests/unit/test_qp.c $(UNIT_COMMON)
 tests_unit_test_qp_LDFLAGS = $(UNIT_LINK)
 tests_unit_test_qpmap_SOURCES = tests/unit/test_qpmap.c $(UNIT_COMMON)
 tests_unit_test_qpmap_LDFLAGS = $(UNIT_LINK)
+tests_unit_test_rider_SOURCES = tests/unit/test_rider.c $(UNIT_COMMON)
+tests_unit_test_rider_LDFLAGS = $(UNIT_LINK)
 tests_unit_test_ready_SOURCES = tests/unit/test_ready.c $(UNIT_COMMON)
 tests_unit_test_ready_LDFLAGS = $(UNIT_LINK)
 tests_unit_test_recover_SOURCES = tests/unit/test_recover.c $(UNIT_COMMON)
