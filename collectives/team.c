@@ -181,14 +181,22 @@ int vbn_team_create(const struct vbn_transport *tr, vbn_port_t *port, vbn_peer_t
     return VBN_OK;
 }
 
-static uint64_t rule_accord(uint64_t before, const struct vbn_rule *rule)
+static uint64_t hash_words(uint64_t hash, const uint64_t *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        hash = vbn_hash_word(hash, words[i]);
+    return hash;
+}
+
+static uint64_t hash_rule(uint64_t hash, const struct vbn_rule *rule)
 {
     const char *name = rule->algorithm->name;
-    const uint64_t words[] = {before,           rule->algorithm->coll, vbn_hash(name, strlen(name)),
-                              rule->param,      rule->bytes_from,      rule->bytes_to,
-                              rule->ranks_from, rule->ranks_to};
+    const uint64_t words[] = {rule->algorithm->coll, vbn_hash(name, strlen(name)),
+                              rule->param,           rule->bytes_from,
+                              rule->bytes_to,        rule->ranks_from,
+                              rule->ranks_to};
 
-    return vbn_hash(words, sizeof(words));
+    return hash_words(hash, words, sizeof(words) / sizeof(words[0]));
 }
 
 static uint64_t accord(const vbn_team_t *team)
@@ -196,11 +204,11 @@ static uint64_t accord(const vbn_team_t *team)
     const struct vbn_team_options *o = &team->opts;
     const uint64_t words[] = {VBN_CHOICES, o->check,    o->latency_ns,  o->alpha_ns,
                               o->beta_ps,  o->gamma_ps, o->eager_bytes, team->rule_count};
-    uint64_t number = vbn_hash(words, sizeof(words));
+    uint64_t hash = hash_words(VBN_HASH_START, words, sizeof(words) / sizeof(words[0]));
 
     for (size_t i = 0; i < team->rule_count; i++)
-        number = rule_accord(number, &team->rules[i]);
-    return number ? number : 1;
+        hash = hash_rule(hash, &team->rules[i]);
+    return hash ? hash : 1;
 }
 
 int vbn_team_accord(const struct vbn_team_options *opts, uint64_t *number, struct vbn_error *err)

@@ -361,7 +361,7 @@ static uint32_t restore_rider(struct vbn_conn *conn, struct vbn_rxbuf *buf, cons
     uint32_t len;
 
     if (conn->state == VBN_CONN_ACCEPTING)
-        vbn_conn_event(conn, VBN_EV_ESTABLISHED); /* a put is proof, too */
+        vbn_conn_event(conn, VBN_EV_ESTABLISHED);
     if (conn->ep->conn != conn)
         return 0;
     len = vbn_rider_restore(conn, wc->imm_data, buf->msg);
