@@ -231,6 +231,13 @@ static void not_without_a_credit(void **state)
     peer_offers(VBN_TAG_ASK, LEN, (uint32_t)vbn_tag_of(&op[0])->number);
     assert_int_equal(lone_send_at(conn, lone_sent(conn) - 1, NULL)->wr.opcode, IBV_WR_RDMA_WRITE);
     assert_int_equal(ctx->counters.rider_msgs, 0);
+    lone_complete(conn);
+    lone_progress(ctx);
+    assert_int_equal(op[0].status, VBN_PENDING); /* the peer still needs this side */
+    lone_credits = 16;
+    lone_ack(conn);
+    lone_progress(ctx);
+    assert_int_equal(op[0].status, VBN_OK);
 }
 
 /* --- who receives ------------------------------------------------------------------------------
