@@ -83,16 +83,35 @@ static bool leaves_whole_packets(uint32_t len, uint32_t packet, uint32_t *left_o
     return over != 0 && *left_out <= VBN_BARE_HEAD && *left_out % UNIT == 0;
 }
 
+bool vbn_bare_news(const struct vbn_conn *conn, uint8_t *news)
+{
+    uint32_t untold = conn->ep->rx_next - conn->told_next;
+
+    *news = (uint8_t)untold;
+    return untold <= VBN_BARE_NEWS_MAX && untold == vbn_flow_untold(&conn->flow);
+}
+
+struct vbn_wire_hdr vbn_bare_hdr(const struct vbn_conn *conn, uint8_t seq, uint8_t news)
+{
+    uint32_t expected = conn->ep->rx_next;
+
+    return (struct vbn_wire_hdr){
+        .credits = (uint16_t)(conn->flow.tx_grant + news),
+        .seq = expected + (seq - expected) % VBN_BARE_SEQS,
+        .ack = conn->ep->tx_acked + news,
+    };
+}
+
 uint32_t vbn_bare_cut(struct vbn_conn *conn, const struct vbn_msg *msg)
 {
     struct vbn_bare *bare = &conn->bare;
-    uint32_t news = conn->ep->rx_next - conn->told_next, left_out;
-    struct vbn_wire_bare word = {.seq = conn->ep->tx_next % VBN_BARE_SEQS, .news = (uint8_t)news};
+    struct vbn_wire_bare word = {.seq = conn->ep->tx_next % VBN_BARE_SEQS};
+    uint32_t left_out;
 
     if (!bare->packet)
         return 0;
-    if (leaves_whole_packets(msg->len, bare->packet, &left_out) && news <= VBN_BARE_NEWS_MAX &&
-        news == vbn_flow_untold(&conn->flow) && find(&bare->out, msg, left_out, &word)) {
+    if (leaves_whole_packets(msg->len, bare->packet, &left_out) &&
+        vbn_bare_news(conn, &word.news) && find(&bare->out, msg, left_out, &word)) {
         bare->send.imm_data = htonl(vbn_wire_bare_pack(&word));
         return (uint32_t)sizeof(struct vbn_wire_hdr) + left_out;
     }
@@ -106,20 +125,16 @@ uint32_t vbn_bare_restore(const struct vbn_conn *conn, uint32_t imm, void *data,
 {
     struct vbn_wire_bare bare = vbn_wire_bare_unpack(ntohl(imm));
     const struct vbn_bare_head *head = &conn->bare.in.kept[bare.head];
-    uint32_t left_out = head->len - len, expected = conn->ep->rx_next;
-    struct vbn_wire_hdr hdr = {
-        .type = head->type,
-        .id = head->id,
-        .credits = (uint16_t)(conn->flow.tx_grant + bare.news),
-        .len = head->len,
-        .seq = expected + (bare.seq - expected) % VBN_BARE_SEQS,
-        .ack = conn->ep->tx_acked + bare.news,
-    };
+    struct vbn_wire_hdr hdr = vbn_bare_hdr(conn, bare.seq, bare.news);
+    uint32_t left_out = head->len - len;
     unsigned char *payload;
 
     if (conn->version < VBN_WIRE_BARES || !head->len || left_out > VBN_BARE_HEAD ||
         left_out % 2 != 0 || (2u * bare.word >= left_out && bare.word))
         return 0;
+    hdr.type = head->type;
+    hdr.id = head->id;
+    hdr.len = head->len;
     payload = (unsigned char *)data - left_out;
     memcpy(payload, head->bytes, left_out);
     if (left_out) {

@@ -51,6 +51,13 @@ void vbn_bare_init(struct vbn_conn *conn);
  * conn->bare.send telling the rest. 0: it goes whole, and its head is kept. */
 uint32_t vbn_bare_cut(struct vbn_conn *conn, const struct vbn_msg *msg);
 
+/* What immediate data tell of a header: by how much its acknowledgement and its grant are above
+ * those last told, where that is one number that fits. False: it is not. */
+bool vbn_bare_news(const struct vbn_conn *conn, uint8_t *news);
+
+/* The header of which SEQ and NEWS were told: its credits, number and acknowledgement. */
+struct vbn_wire_hdr vbn_bare_hdr(const struct vbn_conn *conn, uint8_t seq, uint8_t news);
+
 /* The message HDR with PAYLOAD, a long one, has come whole, or goes so. */
 void vbn_bare_keep(struct vbn_bare_heads *heads, const struct vbn_wire_hdr *hdr,
                    const void *payload);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rider.h"
+#include "bare.h"
 #include "context.h"
 
 #include <arpa/inet.h>
@@ -7,16 +8,12 @@
 bool vbn_rider_fits(const struct vbn_conn *conn, const struct vbn_rider *rider, size_t len,
                     uint32_t *imm)
 {
-    const vbn_endpoint_t *ep = conn->ep;
-    uint32_t news = ep->rx_next - conn->told_next;
     struct vbn_wire_rider word = {.number = (uint16_t)rider->number,
-                                  .news = (uint8_t)news,
-                                  .seq = ep->tx_next % VBN_BARE_SEQS,
+                                  .seq = conn->ep->tx_next % VBN_BARE_SEQS,
                                   .placed = rider->placed};
 
     if (conn->version < VBN_WIRE_RIDERS || conn->ctx->device.iwarp || len < VBN_RIDER_MIN ||
-        news > VBN_BARE_NEWS_MAX || news != vbn_flow_untold(&conn->flow) ||
-        rider->last - rider->number >= VBN_RIDER_NUMBERS)
+        !vbn_bare_news(conn, &word.news) || rider->last - rider->number >= VBN_RIDER_NUMBERS)
         return false;
     *imm = htonl(vbn_wire_rider_pack(&word));
     return true;
@@ -42,20 +39,15 @@ static uint32_t payload_of(const vbn_endpoint_t *ep, const struct vbn_wire_rider
 
 uint32_t vbn_rider_restore(const struct vbn_conn *conn, uint32_t imm, void *buf)
 {
-    uint32_t expected = conn->ep->rx_next;
     struct vbn_wire_rider word;
     struct vbn_wire_hdr hdr;
 
     if (conn->version < VBN_WIRE_RIDERS || !vbn_wire_rider_unpack(ntohl(imm), &word))
         return 0;
-    hdr = (struct vbn_wire_hdr){
-        .type = VBN_WIRE_TAG,
-        .id = word.placed ? VBN_TAG_PLACED : VBN_TAG_DONE,
-        .credits = (uint16_t)(conn->flow.tx_grant + word.news),
-        .len = payload_of(conn->ep, &word, (char *)buf + sizeof(hdr)),
-        .seq = expected + (word.seq - expected) % VBN_BARE_SEQS,
-        .ack = conn->ep->tx_acked + word.news,
-    };
+    hdr = vbn_bare_hdr(conn, word.seq, word.news);
+    hdr.type = VBN_WIRE_TAG;
+    hdr.id = word.placed ? VBN_TAG_PLACED : VBN_TAG_DONE;
+    hdr.len = payload_of(conn->ep, &word, (char *)buf + sizeof(hdr));
     if (!hdr.len)
         return 0;
     vbn_wire_hdr_write(buf, &hdr);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rx.h"
 #include "context.h"
-#include "rider.h"
 #include "error.h"
 #include "log.h"
+#include "rider.h"
 
 #include <errno.h>
 #include <stdlib.h>

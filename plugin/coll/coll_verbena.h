@@ -47,8 +47,7 @@ typedef struct coll_verbena_component {
     bool node_aware;
     bool check;
     char *rules, *rules_file;
-    uint64_t accord; /* what all members of a communicator have to have alike, as it is published */
-    atomic_bool discord_told;    /* that it is not so in some */
+    atomic_bool discord_told;    /* that not all members of some communicator decide alike */
     opal_mutex_t lock;           /* guards what follows */
     opal_list_t pending;         /* coll_verbena_request_t under way */
     atomic_size_t pending_count; /* of them, for those who have not the lock */

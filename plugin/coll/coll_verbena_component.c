@@ -105,15 +105,14 @@ struct vbn_team_options coll_verbena_team_options(void)
  */
 static int publish_accord(void)
 {
-    coll_verbena_component_t *c = &mca_coll_verbena_component;
+    const coll_verbena_component_t *c = &mca_coll_verbena_component;
     struct vbn_team_options options = coll_verbena_team_options();
     uint64_t accord = 0;
     int rc;
 
     vbn_team_accord(&options, &accord, NULL);
     accord = vbn_hash_word(accord, (uint64_t)c->priority);
-    c->accord = vbn_hash_word(accord, c->share + 2u * c->node_aware);
-    accord = htobe64(c->accord);
+    accord = htobe64(vbn_hash_word(accord, c->share + 2u * c->node_aware));
     OPAL_MODEX_SEND(rc, BTL_VERBENA_MODEX_SCOPE, &c->super.collm_version, &accord, sizeof(accord));
     return rc;
 }

@@ -249,6 +249,15 @@ void lone_message(struct vbn_conn *conn, const struct vbn_wire_hdr *hdr, const v
     vbn_progress(conn->ctx);
 }
 
+void lone_tagged(struct vbn_conn *conn, uint8_t kind, const void *payload, size_t len)
+{
+    struct vbn_wire_hdr hdr = lone_hdr(conn, VBN_WIRE_TAG);
+
+    hdr.id = kind;
+    hdr.len = (uint32_t)len;
+    lone_message(conn, &hdr, payload);
+}
+
 void lone_am(struct vbn_conn *conn, uint8_t id, const void *payload, size_t len)
 {
     struct vbn_wire_hdr hdr = lone_hdr(conn, VBN_WIRE_AM);

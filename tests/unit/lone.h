@@ -65,6 +65,7 @@ void lone_queued(struct vbn_conn *conn, const struct vbn_wire_hdr *hdr, const vo
 
 /* The same, taken before it returns. */
 void lone_message(struct vbn_conn *conn, const struct vbn_wire_hdr *hdr, const void *payload);
+void lone_tagged(struct vbn_conn *conn, uint8_t kind, const void *payload, size_t len);
 void lone_am(struct vbn_conn *conn, uint8_t id, const void *payload, size_t len);
 void lone_ack(struct vbn_conn *conn);
 

@@ -65,21 +65,12 @@ static void assert_word(unsigned n, uint8_t kind, uint64_t tag, uint64_t len)
     assert_int_equal(word.len, len);
 }
 
-static void peer_says(uint8_t kind, const void *bytes, size_t len)
-{
-    struct vbn_wire_hdr hdr = lone_hdr(conn, VBN_WIRE_TAG);
-
-    hdr.id = kind;
-    hdr.len = (uint32_t)len;
-    lone_message(conn, &hdr, bytes);
-}
-
 static void peer_words(uint8_t kind, uint64_t tag, uint64_t len)
 {
     char bytes[sizeof(struct vbn_wire_tag)];
 
     vbn_wire_tag_write(bytes, &(struct vbn_wire_tag){.tag = tag, .len = len});
-    peer_says(kind, bytes, sizeof(bytes));
+    lone_tagged(conn, kind, bytes, sizeof(bytes));
 }
 
 static void peer_answers(uint32_t withdrawal)
@@ -87,7 +78,7 @@ static void peer_answers(uint32_t withdrawal)
     char bytes[sizeof(struct vbn_wire_answer)];
 
     vbn_wire_answer_write(bytes, &(struct vbn_wire_answer){.id = withdrawal});
-    peer_says(VBN_TAG_WITHDRAWN, bytes, sizeof(bytes));
+    lone_tagged(conn, VBN_TAG_WITHDRAWN, bytes, sizeof(bytes));
 }
 
 /* The peer is ready for LEN bytes of TAG, and has had COUNT of our messages. */
@@ -97,7 +88,7 @@ static void peer_ready(uint64_t tag, uint64_t len, uint32_t count)
     char bytes[sizeof(ready)];
 
     vbn_wire_offer_write(bytes, &ready);
-    peer_says(VBN_TAG_READY, bytes, sizeof(bytes));
+    lone_tagged(conn, VBN_TAG_READY, bytes, sizeof(bytes));
 }
 
 /* The last message ended the endpoint with a protocol error. */
@@ -245,7 +236,7 @@ static void takes_what_comes(void **state)
     assert_true(tells(&op[0], LEN, 5));
     vbn_wire_tag_write(bytes, &(struct vbn_wire_tag){.tag = 5, .len = 3});
     memcpy(bytes + sizeof(struct vbn_wire_tag), "abc", 3);
-    peer_says(VBN_TAG_EAGER, bytes, sizeof(bytes));
+    lone_tagged(conn, VBN_TAG_EAGER, bytes, sizeof(bytes));
     assert_int_equal(op[0].status, VBN_OK);
     assert_int_equal(op[0].len, 3);
     assert_memory_equal(memory[0], "abc", 3);
@@ -266,12 +257,12 @@ static void takes_an_offer(void **state)
     registered = fake_count(FAKE_REG_MR);
     ctx->device.good_reads = false;
     vbn_wire_offer_write(bytes, &offer);
-    peer_says(VBN_TAG_OFFER, bytes, sizeof(bytes));
+    lone_tagged(conn, VBN_TAG_OFFER, bytes, sizeof(bytes));
     assert_int_equal(vbn_tag_of(&op[0])->state, VBN_TAG_ASKED);
     assert_int_equal(fake_count(FAKE_REG_MR), registered);
     assert_int_equal(ep->tag.ready, 0);
     vbn_wire_answer_write(bytes, &(struct vbn_wire_answer){.id = 3});
-    peer_says(VBN_TAG_DONE, bytes, sizeof(struct vbn_wire_answer));
+    lone_tagged(conn, VBN_TAG_DONE, bytes, sizeof(struct vbn_wire_answer));
     assert_int_equal(op[0].status, VBN_OK);
     assert_null(vbn_tag_of(&op[0])->mem);
 }
@@ -416,7 +407,7 @@ static void word_of_another_length(void **state)
 {
     (void)state;
     receive(&op[0], memory[0], LEN, 5);
-    peer_says(VBN_TAG_PLACED, memory[0], sizeof(struct vbn_wire_tag) + 8);
+    lone_tagged(conn, VBN_TAG_PLACED, memory[0], sizeof(struct vbn_wire_tag) + 8);
     assert_broken();
 }
 

@@ -46,22 +46,13 @@ static int teardown(void **state)
 
 /* --- the peer --------------------------------------------------------------------------------- */
 
-static void peer_says(uint8_t kind, const void *bytes, size_t len)
-{
-    struct vbn_wire_hdr hdr = lone_hdr(conn, VBN_WIRE_TAG);
-
-    hdr.id = kind;
-    hdr.len = (uint32_t)len;
-    lone_message(conn, &hdr, bytes);
-}
-
 static void peer_offers(uint8_t kind, uint64_t len, uint32_t id)
 {
     struct vbn_wire_offer offer = {.tag = TAG, .len = len, .addr = 0x7000, .rkey = 77, .id = id};
     char bytes[sizeof(offer)];
 
     vbn_wire_offer_write(bytes, &offer);
-    peer_says(kind, bytes, sizeof(bytes));
+    lone_tagged(conn, kind, bytes, sizeof(bytes));
 }
 
 /* What the peer puts comes with WORD. */
