@@ -2,6 +2,7 @@
 #include "cm.h"
 #include "context.h"
 #include "error.h"
+#include "group.h"
 #include "log.h"
 #include "recover.h"
 #include "stranger.h"
@@ -29,6 +30,7 @@ struct cm_event {
     uint8_t data[196]; /* private data: the most that InfiniBand carries */
     size_t data_len;
     uint8_t read_in, read_out;
+    struct rdma_ud_param ud; /* of a multicast address that has been joined */
 };
 
 /* A request of a peer that came when it could not be answered. */
@@ -370,8 +372,14 @@ static void dispatch(vbn_context_t *ctx, const struct cm_event *ev)
         vbn_conn_fail(conn, conn->active ? VBN_EV_CM_ERROR : VBN_EV_UNHEARD, "%s (%d)",
                       rdma_event_str(ev->type), ev->status);
         break;
+    case RDMA_CM_EVENT_MULTICAST_JOIN:
+        vbn_group_joined(ev->id->context, &ev->ud, 0);
+        break;
+    case RDMA_CM_EVENT_MULTICAST_ERROR:
+        vbn_group_joined(ev->id->context, NULL, -ev->status);
+        break;
     default:
-        break; /* TIMEWAIT_EXIT, ADDR_CHANGE and multicast say nothing that we act upon */
+        break; /* TIMEWAIT_EXIT and ADDR_CHANGE say nothing that we act upon */
     }
 }
 
@@ -383,7 +391,9 @@ int vbn_cm_poll(vbn_context_t *ctx)
     while (n < EVENTS_A_LOOK && rdma_get_cm_event(ctx->cm.channel, &event) == 0) {
         struct cm_event ev = {.type = event->event, .status = event->status, .id = event->id};
 
-        if (event->param.conn.private_data) {
+        if (ev.type == RDMA_CM_EVENT_MULTICAST_JOIN) {
+            ev.ud = event->param.ud;
+        } else if (event->param.conn.private_data) {
             ev.data_len = vbn_min(event->param.conn.private_data_len, sizeof(ev.data));
             memcpy(ev.data, event->param.conn.private_data, ev.data_len);
         }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "context.h"
 #include "error.h"
+#include "group.h"
 #include "half.h"
 #include "log.h"
 #include "recover.h"
@@ -79,6 +80,7 @@ static int open_all(vbn_context_t *ctx, struct vbn_error *err)
 static void free_all(vbn_context_t *ctx)
 {
     vbn_cm_unlisten(ctx);
+    vbn_groups_fini(ctx);
     vbn_cqs_fini(ctx);
     vbn_wait_fini(ctx);
     vbn_rings_fini(ctx);
@@ -111,6 +113,7 @@ int vbn_open(const struct vbn_options *opts, vbn_context_t **out, struct vbn_err
     LIST_INIT(&ctx->mems);
     LIST_INIT(&ctx->lent_mems);
     LIST_INIT(&ctx->halves);
+    LIST_INIT(&ctx->groups);
     vbn_endpoint_init(&ctx->nobody, ctx, 0);
     TAILQ_INIT(&ctx->conns);
     TAILQ_INIT(&ctx->acks);
@@ -274,7 +277,8 @@ static void take_async_event(vbn_context_t *ctx, const struct ibv_async_event *e
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
         conn = event->element.qp->qp_context;
-        vbn_conn_fail(conn, VBN_EV_QP_ERROR, "%s", ibv_event_type_str(event->event_type));
+        if (conn) /* those of groups have none, and say it in their completions */
+            vbn_conn_fail(conn, VBN_EV_QP_ERROR, "%s", ibv_event_type_str(event->event_type));
         break;
     case IBV_EVENT_COMM_EST:
         conn = event->element.qp->qp_context;
@@ -353,11 +357,26 @@ static void hurry_close(vbn_context_t *ctx)
     }
 }
 
+/* What groups have still to deliver needs the endpoints, but not for ever. */
+static size_t shut_groups(vbn_context_t *ctx)
+{
+    size_t n = vbn_groups_shut(ctx);
+
+    if (!ctx->groups_by_ns)
+        ctx->groups_by_ns = vbn_now_ns(ctx) + ctx->opts.close_timeout_ms / 5 * VBN_MS_NS;
+    return vbn_now_ns(ctx) < ctx->groups_by_ns ? n : 0;
+}
+
 size_t vbn_shutdown(vbn_context_t *ctx)
 {
     size_t n;
 
     vbn_lock(ctx);
+    n = ctx->closing ? 0 : shut_groups(ctx);
+    if (n) {
+        vbn_unlock(ctx);
+        return n;
+    }
     if (!ctx->closing)
         begin_close(ctx);
     else if (!ctx->hurries && vbn_now_ns(ctx) >= ctx->hurry_ns)

@@ -55,6 +55,7 @@ struct vbn_context {
     uint64_t next_events_ns, next_acks_ns, next_probe_ns;
     uint64_t going_by_ns;     /* addresses that went are followed by others until then */
     uint64_t port_changed_ns; /* when its link came, or its addresses changed, last; 0: never */
+    uint64_t groups_by_ns;    /* closing waits for groups until then; 0: it has not begun */
     uint64_t hurry_ns;        /* from when on closing hurries */
 
     uint64_t uid;
@@ -62,6 +63,7 @@ struct vbn_context {
     uint32_t endpoints_made;   /* so far */
     vbn_endpoint_t nobody;     /* in no hash: of connections whose peer is not known yet */
     LIST_HEAD(, vbn_half) halves;
+    LIST_HEAD(, vbn_group) groups;
     TAILQ_HEAD(, vbn_conn) conns;
     TAILQ_HEAD(, vbn_conn) acks; /* have received what the peer was not told */
     TAILQ_HEAD(, vbn_endpoint) failed;

@@ -4,6 +4,7 @@
  * events, deadlines and aged acknowledgements now and then, since each look costs a system call.
  */
 #include "context.h"
+#include "group.h"
 #include "rma.h"
 
 #define POLLS_PER_LOOK  64u      /* calls between two looks at the clock, at most */
@@ -154,6 +155,7 @@ VBN_COLD static int look_around(vbn_context_t *ctx)
         ctx->slow_work = false;
         n += vbn_rma_deliver_ended(ctx);
         n += vbn_conn_reap(ctx);
+        vbn_groups_reap(ctx);
         vbn_cm_reap(ctx);
         n += vbn_endpoint_deliver_failed(ctx);
         vbn_turns_take(ctx);

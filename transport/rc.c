@@ -7,6 +7,7 @@
 
 #include "context.h"
 #include "error.h"
+#include "group.h"
 #include "rma.h"
 #include "verbena_transport.h"
 #include "wait.h"
@@ -282,6 +283,34 @@ static int rc_cancel(vbn_port_t *port, struct vbn_op *op)
     return port && op ? vbn_tag_cancel(port->ctx, op) : VBN_ERR_INVALID;
 }
 
+/* --- groups
+ * ------------------------------------------------------------------------------------------ */
+
+static int rc_group_open(vbn_port_t *port, uint64_t key, vbn_peer_t *const *peers, uint32_t count,
+                         uint32_t me, vbn_group_t **group, struct vbn_error *err)
+{
+    if (!port || !peers || !group)
+        return vbn_error_set(err, VBN_ERR_INVALID, "group_open: an argument is NULL");
+    return vbn_group_open(port->ctx, key, peers, count, me, group, err);
+}
+
+static int rc_group_ready(const vbn_group_t *group)
+{
+    return group ? vbn_group_ready(group) : VBN_ERR_INVALID;
+}
+
+static int rc_group_send(vbn_group_t *group, const void *buf, size_t len, uint64_t tag,
+                         struct vbn_op *op)
+{
+    return group && op ? vbn_group_send(group, buf, len, tag, op) : VBN_ERR_INVALID;
+}
+
+static void rc_group_close(vbn_group_t *group)
+{
+    if (group)
+        vbn_group_close(group);
+}
+
 /* --- memory
  * ------------------------------------------------------------------------------------------ */
 
@@ -436,6 +465,10 @@ static const struct vbn_transport table = {
     .half_join = rc_half_join,
     .half_destroy = rc_half_destroy,
     .recv_ready = rc_recv_ready,
+    .group_open = rc_group_open,
+    .group_ready = rc_group_ready,
+    .group_send = rc_group_send,
+    .group_close = rc_group_close,
 };
 
 const struct vbn_transport *vbn_rc_transport(void)

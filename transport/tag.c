@@ -2,6 +2,7 @@
 /* What tagged sends and receives share: their ends, and the ends of their endpoints. */
 #include "tag.h"
 #include "context.h"
+#include "group.h"
 
 #include <stdlib.h>
 
@@ -137,6 +138,8 @@ int vbn_tags_advance(vbn_context_t *ctx)
 {
     int n = vbn_unlikely(!TAILQ_EMPTY(&ctx->tags.busy)) ? advance_busy(ctx) : 0;
 
+    if (vbn_unlikely(ctx->tags.casts_wait))
+        n += vbn_groups_advance(ctx);
     return n + deliver_ended(ctx);
 }
 
@@ -210,6 +213,15 @@ static void drop_earlies(vbn_endpoint_t *ep, bool all)
     }
 }
 
+void vbn_tag_stream_ended(vbn_context_t *ctx, struct vbn_tag_stream *stream, int status)
+{
+    if (stream->filling)
+        vbn_tag_end(ctx, stream->filling, status);
+    if (stream->early)
+        vbn_tag_drop_early(ctx, stream->early);
+    stream->filling = NULL;
+}
+
 void vbn_tag_peer_ended(vbn_endpoint_t *ep, int status)
 {
     struct vbn_tag_peer *peer = &ep->tag;
@@ -226,11 +238,10 @@ void vbn_tag_peer_ended(vbn_endpoint_t *ep, int status)
     end_list(ctx, &peer->leaving, status);
     end_list(ctx, &peer->offers, status);
     end_moves(ep, status);
-    if (peer->filling)
-        vbn_tag_end(ctx, peer->filling, status);
-    peer->filling = NULL;
+    vbn_tag_stream_ended(ctx, &peer->stream, status);
     drop_earlies(ep, false);
     vbn_tag_forget_places(ep);
+    vbn_groups_peer_ended(ep, status);
     if (peer->posted)
         end_all_posted(ctx, ep, status);
 }

@@ -106,7 +106,8 @@ struct vbn_tag_early {
     struct vbn_pool_obj obj;
     TAILQ_ENTRY(vbn_tag_early) in_bucket, in_order;
     vbn_endpoint_t *ep;
-    struct vbn_wire_offer head; /* tag and length; of an offer all of it */
+    struct vbn_wire_offer head;    /* tag and length; of an offer all of it */
+    struct vbn_tag_stream *stream; /* that its further parts come by; NULL: none do */
     bool is_offer;
     uint64_t have, room; /* bytes that are here; that fit at `data` */
     char *data;          /* `small`, or from malloc() */
@@ -139,18 +140,24 @@ struct vbn_tags {
     uint32_t wild_any;    /* receives in `wild` that name no endpoint */
     struct vbn_tag_list ended;
     TAILQ_HEAD(vbn_tag_busy_list, vbn_endpoint)
-    busy; /* endpoints with sends to go on with, or messages held */
+    busy;            /* endpoints with sends to go on with, or messages held */
+    bool casts_wait; /* groups have something to send by connections */
+};
+
+/* Messages that come one after the other, in parts: whoever takes those that come now, or NULL. */
+struct vbn_tag_stream {
+    struct vbn_tag_op *filling;
+    struct vbn_tag_early *early;
 };
 
 /* What an endpoint has of it. */
 struct vbn_tag_peer {
     struct vbn_tag_list sends, leaving, offers, moves;
-    uint32_t posted;            /* receives that name it */
-    bool busy;                  /* in tags->busy */
-    struct vbn_tag_op *filling; /* whoever takes the parts that come now, or NULL */
-    struct vbn_tag_early *early_filling;
+    uint32_t posted; /* receives that name it */
+    bool busy;       /* in tags->busy */
+    struct vbn_tag_stream stream;
     STAILQ_HEAD(, vbn_rxbuf) held;   /* receive buffers that keep early messages */
-    uint32_t sent, taken;            /* messages that have begun: to it; from it */
+    uint32_t sent, taken;            /* messages by connections that have begun: to it; from it */
     uint64_t recent[VBN_TAG_RECENT]; /* the tags of those to it, number N at N % VBN_TAG_RECENT */
     TAILQ_HEAD(, vbn_tag_place) places; /* that it has told */
     uint32_t place_count;
@@ -189,6 +196,14 @@ enum vbn_tag_verdict { VBN_TAG_TAKEN, VBN_TAG_HELD, VBN_TAG_MALFORMED };
 enum vbn_tag_verdict vbn_tag_arrived(vbn_endpoint_t *ep, struct vbn_rxbuf *buf,
                                      const struct vbn_wire_hdr *hdr);
 
+/* What EP has sent to a group, a message of KIND in STREAM. HELD: there is no room for it now, it
+ * has to come once more. */
+enum vbn_tag_verdict vbn_tag_cast(vbn_endpoint_t *ep, struct vbn_tag_stream *stream, uint8_t kind,
+                                  const void *data, size_t len);
+
+/* STREAM has ended with STATUS. */
+void vbn_tag_stream_ended(vbn_context_t *ctx, struct vbn_tag_stream *stream, int status);
+
 /* Goes on with what waited for messages or credits, and calls back what has ended; how much. */
 int vbn_tags_advance(vbn_context_t *ctx);
 
@@ -206,7 +221,7 @@ static inline bool vbn_tag_has_work(const struct vbn_tag_peer *peer)
 
 static inline bool vbn_tags_idle(const struct vbn_tags *tags)
 {
-    return TAILQ_EMPTY(&tags->busy) && TAILQ_EMPTY(&tags->ended);
+    return TAILQ_EMPTY(&tags->busy) && TAILQ_EMPTY(&tags->ended) && !tags->casts_wait;
 }
 
 /* --- between the files of it --------------------------------------------------------------------
@@ -287,10 +302,6 @@ static inline int vbn_tag_outcome(const struct vbn_tag_op *t, uint64_t len)
 {
     return len > t->cap ? VBN_ERR_TRUNCATED : VBN_OK;
 }
-
-/* Gives T, a receive that its message has found, the first HAVE bytes of it, at DATA. */
-void vbn_tag_take(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vbn_wire_tag *head,
-                  const void *data, size_t have);
 
 /* The peer's answers to an offer of ours, and its word that it has put what it offered. False:
  * there is none. */

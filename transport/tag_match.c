@@ -169,6 +169,7 @@ struct vbn_tag_early *vbn_tag_add_early(vbn_endpoint_t *ep, const struct vbn_wir
     early->room = sizeof(early->small);
     early->ep = ep;
     early->head = *head;
+    early->stream = NULL;
     early->is_offer = is_offer;
     early->have = 0;
     tags->early_bytes += sizeof(*early);
@@ -210,8 +211,8 @@ void vbn_tag_drop_early(vbn_context_t *ctx, struct vbn_tag_early *early)
     TAILQ_REMOVE(&tags->early[bucket_of(early->ep, early->head.tag)], early, in_bucket);
     TAILQ_REMOVE(&tags->early_order, early, in_order);
     tags->early_bytes -= sizeof(*early);
-    if (early->ep->tag.early_filling == early)
-        early->ep->tag.early_filling = NULL;
+    if (early->stream)
+        early->stream->early = NULL;
     if (early->data != early->small) {
         tags->early_bytes -= early->room;
         free(early->data);

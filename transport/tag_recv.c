@@ -3,6 +3,7 @@
  * Tagged receives: what arrives, and what waits for it.
  */
 #include "context.h"
+#include "group.h"
 
 #include <string.h>
 
@@ -31,8 +32,10 @@ static void fill(struct vbn_tag_op *t, const void *data, size_t len)
     t->at += len;
 }
 
-void vbn_tag_take(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vbn_wire_tag *head,
-                  const void *data, size_t have)
+/* Gives T, a receive that its message has found, the first HAVE bytes of it, at DATA; the others
+ * come by STREAM. */
+static void take(vbn_endpoint_t *ep, struct vbn_tag_stream *stream, struct vbn_tag_op *t,
+                 const struct vbn_wire_tag *head, const void *data, size_t have)
 {
     vbn_tag_note_sender(ep, t, head->tag, head->len);
     t->at = 0;
@@ -43,7 +46,7 @@ void vbn_tag_take(vbn_endpoint_t *ep, struct vbn_tag_op *t, const struct vbn_wir
     }
     t->ep = ep;
     t->state = VBN_TAG_FILLING;
-    ep->tag.filling = t;
+    stream->filling = t;
 }
 
 /* T has found the whole of its message, DATA, and is called back at once. */
@@ -62,8 +65,15 @@ static inline void take_whole(vbn_endpoint_t *ep, struct vbn_tag_op *t,
 /* --- what arrives -------------------------------------------------------------------------------
  */
 
+/* A message has been taken; those of groups are not counted. */
+static inline void note_taken(vbn_endpoint_t *ep, const struct vbn_tag_stream *stream)
+{
+    ep->tag.taken += stream == &ep->tag.stream;
+}
+
 /* AT_ONCE: nobody that has called counts on anything that a callback may change. */
-static VBN_INLINE enum vbn_tag_verdict whole_or_first(vbn_endpoint_t *ep, uint8_t kind,
+static VBN_INLINE enum vbn_tag_verdict whole_or_first(vbn_endpoint_t *ep,
+                                                      struct vbn_tag_stream *stream, uint8_t kind,
                                                       const char *data, size_t len, bool at_once)
 {
     struct vbn_wire_tag head;
@@ -73,16 +83,16 @@ static VBN_INLINE enum vbn_tag_verdict whole_or_first(vbn_endpoint_t *ep, uint8_
     size_t have = len - sizeof(head);
 
     if (!vbn_wire_tag_read(data, len, &head) || (kind == VBN_TAG_EAGER && head.len != have) ||
-        ep->tag.filling || ep->tag.early_filling)
+        stream->filling || stream->early)
         return VBN_TAG_MALFORMED;
     data += sizeof(head);
     t = vbn_tag_take_posted(ep, head.tag);
     if (vbn_likely(t != NULL)) {
-        ep->tag.taken++; /* first: a callback may go by it */
+        note_taken(ep, stream); /* first: a callback may go by it */
         if (at_once)
             take_whole(ep, t, &head, data);
         else
-            vbn_tag_take(ep, t, &head, data, have);
+            take(ep, stream, t, &head, data, have);
         return VBN_TAG_TAKEN;
     }
     early_head = (struct vbn_wire_offer){.tag = head.tag, .len = head.len};
@@ -93,30 +103,40 @@ static VBN_INLINE enum vbn_tag_verdict whole_or_first(vbn_endpoint_t *ep, uint8_
         vbn_tag_drop_early(ep->ctx, early);
         return VBN_TAG_HELD;
     }
-    ep->tag.taken++;
-    if (have < head.len)
-        ep->tag.early_filling = early;
+    note_taken(ep, stream);
+    if (have < head.len) {
+        stream->early = early;
+        early->stream = stream;
+    }
     return VBN_TAG_TAKEN;
 }
 
-static enum vbn_tag_verdict further(vbn_endpoint_t *ep, const void *data, size_t len)
+/* No more of it comes. */
+static void detach(struct vbn_tag_early *early)
 {
-    struct vbn_tag_early *early = ep->tag.early_filling;
-    struct vbn_tag_op *t = ep->tag.filling;
+    early->stream->early = NULL;
+    early->stream = NULL;
+}
+
+static enum vbn_tag_verdict further(vbn_context_t *ctx, struct vbn_tag_stream *stream,
+                                    const void *data, size_t len)
+{
+    struct vbn_tag_early *early = stream->early;
+    struct vbn_tag_op *t = stream->filling;
 
     if (t && len <= vbn_tag_op(t)->len - t->at) {
         fill(t, data, len);
         if (t->at == vbn_tag_op(t)->len) {
-            ep->tag.filling = NULL;
-            vbn_tag_end(ep->ctx, t, vbn_tag_outcome(t, t->at));
+            stream->filling = NULL;
+            vbn_tag_end(ctx, t, vbn_tag_outcome(t, t->at));
         }
         return VBN_TAG_TAKEN;
     }
     if (!t && early && len <= early->head.len - early->have) {
-        if (!vbn_tag_append_early(ep->ctx, early, data, len))
+        if (!vbn_tag_append_early(ctx, early, data, len))
             return VBN_TAG_HELD;
         if (early->have == early->head.len)
-            ep->tag.early_filling = NULL;
+            detach(early);
         return VBN_TAG_TAKEN;
     }
     return VBN_TAG_MALFORMED;
@@ -142,18 +162,19 @@ static enum vbn_tag_verdict offered(vbn_endpoint_t *ep, const void *data, size_t
 /* The parts of a message that could not be read begin. */
 static enum vbn_tag_verdict again(vbn_endpoint_t *ep, const char *data, size_t len)
 {
+    struct vbn_tag_stream *stream = &ep->tag.stream;
     struct vbn_wire_answer head;
     struct vbn_tag_op *t;
 
-    if (!vbn_wire_answer_read(data, len, &head) || ep->tag.filling || ep->tag.early_filling)
+    if (!vbn_wire_answer_read(data, len, &head) || stream->filling || stream->early)
         return VBN_TAG_MALFORMED;
     t = vbn_tag_take_waiting(ep, VBN_TAG_REFUSED, head.id);
     if (!t)
         return VBN_TAG_MALFORMED;
     t->state = VBN_TAG_FILLING;
     t->at = 0;
-    ep->tag.filling = t;
-    return further(ep, data + sizeof(head), len - sizeof(head));
+    stream->filling = t;
+    return further(ep->ctx, stream, data + sizeof(head), len - sizeof(head));
 }
 
 static enum vbn_tag_verdict asked(vbn_endpoint_t *ep, const void *data, size_t len)
@@ -185,9 +206,9 @@ static enum vbn_tag_verdict sort(vbn_endpoint_t *ep, uint8_t kind, const void *d
     switch (kind) {
     case VBN_TAG_EAGER:
     case VBN_TAG_FIRST:
-        return whole_or_first(ep, kind, data, len, false);
+        return whole_or_first(ep, &ep->tag.stream, kind, data, len, false);
     case VBN_TAG_NEXT:
-        return further(ep, data, len);
+        return further(ep->ctx, &ep->tag.stream, data, len);
     case VBN_TAG_OFFER:
         return offered(ep, data, len);
     case VBN_TAG_AGAIN:
@@ -203,6 +224,8 @@ static enum vbn_tag_verdict sort(vbn_endpoint_t *ep, uint8_t kind, const void *d
     case VBN_TAG_PLACED:
     case VBN_TAG_WITHDRAW:
         return vbn_tag_place_word(ep, kind, data, len);
+    case VBN_TAG_CAST:
+        return vbn_group_word(ep, data, len) ? VBN_TAG_TAKEN : VBN_TAG_MALFORMED;
     default:
         return VBN_TAG_MALFORMED;
     }
@@ -218,6 +241,12 @@ static bool may_be_early(uint8_t kind)
     return kind <= VBN_TAG_OFFER || kind == VBN_TAG_AGAIN;
 }
 
+/* A message of STREAM's has begun, and not all of it is here. */
+static bool is_open(const struct vbn_tag_stream *stream)
+{
+    return stream->filling || stream->early;
+}
+
 /* Messages of a peer that come too early take memory up to a limit, then their receive buffers. */
 static bool must_hold(const vbn_endpoint_t *ep, uint8_t kind)
 {
@@ -228,8 +257,7 @@ static bool must_hold(const vbn_endpoint_t *ep, uint8_t kind)
         return false;
     if (!may_be_early(kind))
         return false;
-    return !STAILQ_EMPTY(&ep->tag.held) ||
-           (!vbn_tag_wanted(ep) && !ep->tag.filling && !ep->tag.early_filling);
+    return !STAILQ_EMPTY(&ep->tag.held) || (!vbn_tag_wanted(ep) && !is_open(&ep->tag.stream));
 }
 
 static enum vbn_tag_verdict hold(vbn_endpoint_t *ep, struct vbn_rxbuf *buf)
@@ -249,16 +277,30 @@ enum vbn_tag_verdict vbn_tag_arrived(vbn_endpoint_t *ep, struct vbn_rxbuf *buf,
         return hold(ep, buf);
     /* Who was over before is called back before. */
     if (vbn_likely(hdr->id == VBN_TAG_EAGER && TAILQ_EMPTY(&ep->ctx->tags.ended)))
-        verdict = whole_or_first(ep, VBN_TAG_EAGER, data, hdr->len, true);
+        verdict = whole_or_first(ep, &ep->tag.stream, VBN_TAG_EAGER, data, hdr->len, true);
     else
         verdict = sort(ep, hdr->id, data, hdr->len);
     return vbn_likely(verdict != VBN_TAG_HELD) ? verdict : hold(ep, buf);
 }
 
+enum vbn_tag_verdict vbn_tag_cast(vbn_endpoint_t *ep, struct vbn_tag_stream *stream, uint8_t kind,
+                                  const void *data, size_t len)
+{
+    const struct vbn_tags *tags = &ep->ctx->tags;
+
+    if (vbn_unlikely(tags->early_bytes > ep->ctx->opts.unexpected_limit) && !is_open(stream) &&
+        !vbn_tag_wanted(ep))
+        return VBN_TAG_HELD;
+    if (kind == VBN_TAG_NEXT)
+        return further(ep->ctx, stream, data, len);
+    return whole_or_first(ep, stream, kind, data, len,
+                          kind == VBN_TAG_EAGER && TAILQ_EMPTY(&tags->ended));
+}
+
 static bool may_unhold(const vbn_endpoint_t *ep)
 {
     return ep->ctx->tags.early_bytes <= ep->ctx->opts.unexpected_limit || vbn_tag_wanted(ep) ||
-           ep->tag.filling || ep->tag.early_filling;
+           is_open(&ep->tag.stream);
 }
 
 int vbn_tag_unhold(vbn_endpoint_t *ep, bool all)
@@ -305,7 +347,7 @@ static int take_early(vbn_context_t *ctx, struct vbn_tag_op *t, struct vbn_tag_e
         return rc;
     }
     if (early->have < head.len) {
-        vbn_tag_take(ep, t, &head, early->data, early->have);
+        take(ep, early->stream, t, &head, early->data, early->have);
     } else {
         vbn_tag_note_sender(ep, t, head.tag, head.len);
         fill(t, early->data, early->have);

@@ -11,6 +11,7 @@ libverbena_core_la_SOURCES = \
 	transport/bare.c \
 	transport/bare.h \
 	transport/base.h \
+	transport/cast.c \
 	transport/cm.c \
 	transport/cm.h \
 	transport/conn.c \
@@ -26,6 +27,8 @@ libverbena_core_la_SOURCES = \
 	transport/error.c \
 	transport/error.h \
 	transport/flow.h \
+	transport/group.c \
+	transport/group.h \
 	transport/half.c \
 	transport/half.h \
 	transport/hash.h \

@@ -281,6 +281,8 @@ struct vbn_counters {
     uint64_t ring_msgs;    /* of tx_msgs, those written into memory of the peer's, */
     uint64_t bare_msgs;    /* and those that the peer knows the head of, */
     uint64_t rider_msgs;   /* and those that a put has told */
+    uint64_t casts;        /* datagrams to groups, */
+    uint64_t cast_repairs; /* and copies of them by connections */
 };
 
 /* Copies the counters up to their `size`. Any thread. */

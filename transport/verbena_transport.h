@@ -38,7 +38,7 @@ extern "C" {
  * together, the lower half when entries are added at the end. A host takes a plugin with the same
  * upper half whose `size` reaches the last entry that the host needs.
  */
-#define VBN_TRANSPORT_ABI 0x00010002u
+#define VBN_TRANSPORT_ABI 0x00010003u
 
 /* Entries that every transport has reach to here; whether it has a later one is asked for. */
 #define VBN_TRANSPORT_SIZE_MIN offsetof(struct vbn_transport, half_create)
@@ -57,6 +57,7 @@ typedef struct vbn_port vbn_port_t;     /* a transport, opened */
 typedef struct vbn_peer vbn_peer_t;     /* a peer of a port */
 typedef struct vbn_region vbn_region_t; /* registered memory of a port */
 typedef struct vbn_rkey vbn_rkey_t;     /* a peer's region, as its owner's key names it */
+typedef struct vbn_group vbn_group_t;   /* peers that one send reaches */
 
 struct vbn_op {
     void (*done)(struct vbn_op *op); /* the caller's, may be NULL: called when it is over */
@@ -222,6 +223,33 @@ struct vbn_transport {
      */
     int (*recv_ready)(vbn_port_t *port, vbn_peer_t *peer, void *buf, size_t len, uint64_t tag,
                       struct vbn_op *op);
+
+    /*
+     * From 1.3 on, and only where VBN_TRANSPORT_HAS() them (all four or none): groups, in which one
+     * send reaches all other members; by multicast, with what that loses sent again by send()'s
+     * way.
+     *
+     * Each of COUNT members opens it with the same KEY and with all members in the same order in
+     * PEERS, where its own place, ME, is not looked at. Never blocks. VBN_ERR_DEVICE: this device
+     * cannot do that.
+     */
+    int (*group_open)(vbn_port_t *port, uint64_t key, vbn_peer_t *const *peers, uint32_t count,
+                      uint32_t me, vbn_group_t **group, struct vbn_error *err);
+
+    /* VBN_PENDING until all other members have been heard by multicast, then VBN_OK. An error: that
+     * will not be. */
+    int (*group_ready)(const vbn_group_t *group);
+
+    /* As send(), to all other members, who take it by recv(). Only where group_ready() has said
+     * VBN_OK on all members: the caller sees to that. Messages of one member to the group are
+     * matched in their order, but in none with those of send(). Ends with an error where a member
+     * is lost. */
+    int (*group_send)(vbn_group_t *group, const void *buf, size_t len, uint64_t tag,
+                      struct vbn_op *op);
+
+    /* Ends it in good order: what was sent is delivered first. GROUP must not be used afterwards.
+     */
+    void (*group_close)(vbn_group_t *group);
 };
 
 /*

@@ -124,7 +124,7 @@ static int arm(vbn_context_t *ctx, uint64_t *sleep_ns, int *done)
     due = vbn_min(next_due_ns(ctx), vbn_rings_look_ns(ctx, now));
     if (due <= now)
         ctx->polls_left = 0;
-    if (!TAILQ_EMPTY(&ctx->tags.busy))
+    if (!TAILQ_EMPTY(&ctx->tags.busy) || ctx->tags.casts_wait)
         due = vbn_min(due, now + BUSY_NS);
     if (ctx->slow_work || !TAILQ_EMPTY(&ctx->tags.ended) || due <= now || !ctx->armed)
         rc = VBN_ERR_AGAIN;

@@ -269,6 +269,7 @@ static inline bool vbn_wire_rider_unpack(uint32_t bits, struct vbn_wire_rider *r
  * OFFER → REFUSE → AGAIN, NEXT …   the receiver cannot read them there: they come in parts
  * READY → PLACED       the receiver says where they shall be before they are sent
  * READY → WITHDRAW → WITHDRAWN     it needs the place for something else
+ * CAST                 only between those who have heard each other by multicast, see below
  */
 enum vbn_wire_tag_kind {
     VBN_TAG_EAGER = 1,   /* struct vbn_wire_tag, the bytes */
@@ -284,7 +285,8 @@ enum vbn_wire_tag_kind {
     VBN_TAG_PLACED = 11, /* struct vbn_wire_tag */
     VBN_TAG_WITHDRAW = 12,  /* struct vbn_wire_tag, its length is the number of withdrawals */
     VBN_TAG_WITHDRAWN = 13, /* struct vbn_wire_answer: up to which of these */
-    VBN_TAG_KIND_LAST = VBN_TAG_WITHDRAWN,
+    VBN_TAG_CAST = 14,      /* struct vbn_wire_cast: a datagram once more, or a word about some */
+    VBN_TAG_KIND_LAST = VBN_TAG_CAST,
 };
 
 struct vbn_wire_tag {
@@ -334,6 +336,60 @@ bool vbn_wire_offer_read(const void *buf, size_t len, struct vbn_wire_offer *o);
 void vbn_wire_answer_write(void *buf, const struct vbn_wire_answer *a);
 /* Reads what an answer of LEN bytes begins with. */
 bool vbn_wire_answer_read(const void *buf, size_t len, struct vbn_wire_answer *a);
+
+/* --- groups: what datagrams begin with, and words about them by connections --------------------
+ */
+
+#define VBN_CAST_VERSION 1u
+
+/* Beside VBN_TAG_EAGER, _FIRST and _NEXT, whose datagrams are numbered, and go on as they do. */
+enum vbn_wire_cast_kind {
+    VBN_CAST_HELLO = 32, /* by multicast: the sender is there */
+    VBN_CAST_ACK = 33,   /* all before `number` of the receiver's has come */
+    VBN_CAST_ASK = 34,   /* and that one and what follows is missing */
+    VBN_CAST_POKE = 35,  /* the sender's next is `number`: has all before come? */
+    VBN_CAST_KIND_LAST = VBN_CAST_POKE,
+};
+
+struct vbn_wire_cast {
+    uint64_t group;
+    uint32_t number;
+    uint16_t sender; /* its place in the group */
+    uint8_t kind;
+    uint8_t version; /* VBN_CAST_VERSION */
+};
+_Static_assert(sizeof(struct vbn_wire_cast) == 16, "head of a datagram");
+
+static inline bool vbn_wire_cast_has_data(uint8_t kind)
+{
+    return kind >= VBN_TAG_EAGER && kind <= VBN_TAG_NEXT;
+}
+
+static inline void vbn_wire_cast_write(void *buf, const struct vbn_wire_cast *c)
+{
+    struct vbn_wire_cast le = {.group = htole64(c->group),
+                               .number = htole32(c->number),
+                               .sender = htole16(c->sender),
+                               .kind = c->kind,
+                               .version = VBN_CAST_VERSION};
+
+    memcpy(buf, &le, sizeof(le));
+}
+
+/* Reads what LEN bytes begin with. False: not ours, or malformed. */
+static inline bool vbn_wire_cast_read(const void *buf, size_t len, struct vbn_wire_cast *c)
+{
+    if (len < sizeof(*c))
+        return false;
+    memcpy(c, buf, sizeof(*c));
+    c->group = le64toh(c->group);
+    c->number = le32toh(c->number);
+    c->sender = le16toh(c->sender);
+    if (c->version != VBN_CAST_VERSION)
+        return false;
+    return vbn_wire_cast_has_data(c->kind) ||
+           (c->kind >= VBN_CAST_HELLO && c->kind <= VBN_CAST_KIND_LAST && len == sizeof(*c));
+}
 
 /* --- private data of connection requests and replies ------------------------------------------ */
 

@@ -68,8 +68,8 @@ void assert_filled(const void *buf, size_t len, unsigned seed);
 void *allocate(size_t len);
 
 extern const struct CMUnitTest tag_tests[], rma_tests[], event_tests[], misuse_tests[];
-extern const struct CMUnitTest half_tests[];
-extern const size_t half_test_count;
+extern const struct CMUnitTest half_tests[], group_tests[];
+extern const size_t half_test_count, group_test_count;
 extern const struct CMUnitTest timed_tests[];
 extern const size_t tag_test_count, rma_test_count, event_test_count, misuse_test_count;
 extern const size_t timed_test_count;

@@ -5,6 +5,7 @@ TABLE_TEST = \
 	tests/table/ends.c \
 	tests/table/ends.h \
 	tests/table/event.c \
+	tests/table/group.c \
 	tests/table/half.c \
 	tests/table/misuse.c \
 	tests/table/rma.c \

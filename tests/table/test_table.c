@@ -32,6 +32,7 @@ int main(int argc, char **argv)
     add(rma_tests, rma_test_count);
     add(event_tests, event_test_count);
     add(half_tests, half_test_count);
+    add(group_tests, group_test_count);
     if (world_has_time())
         add(timed_tests, timed_test_count);
     add(own, own_count);
