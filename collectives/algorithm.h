@@ -16,6 +16,7 @@ struct vbn_call {
     uint32_t root;   /* operations without one: where trees begin; other ranks take their turn */
     bool root_stays; /* of the call before; only where ranks share processors */
     bool in_place, commutative;
+    bool group;   /* the team has one: ranks can cast */
     size_t elem;  /* bytes of an element */
     size_t count; /* elements, as in struct vbn_coll_args */
     size_t param; /* radix or segment in bytes, as the algorithm has it; 0: its default */
@@ -31,6 +32,7 @@ enum {
     VBN_ALGO_SEGMENT = 8,     /* `param` is a segment in bytes; 0: by the model */
     VBN_ALGO_TURNS = 16,      /* begins at the call's `root` although the operation has none */
     VBN_ALGO_AT_ONCE = 32,    /* its busiest rank sends without a wait: nobody holds it up */
+    VBN_ALGO_GROUP = 64,      /* casts */
 };
 
 struct vbn_algorithm {

@@ -7,12 +7,14 @@
 
 extern const struct vbn_algorithm vbn_barrier_dissemination;
 extern const struct vbn_algorithm vbn_barrier_knomial;
+extern const struct vbn_algorithm vbn_barrier_multicast;
 extern const struct vbn_algorithm vbn_barrier_recursive_doubling;
 
 extern const struct vbn_algorithm vbn_bcast_chain;
 extern const struct vbn_algorithm vbn_bcast_circulant;
 extern const struct vbn_algorithm vbn_bcast_knomial;
 extern const struct vbn_algorithm vbn_bcast_linear;
+extern const struct vbn_algorithm vbn_bcast_multicast;
 extern const struct vbn_algorithm vbn_bcast_scatter_allgather;
 extern const struct vbn_algorithm vbn_bcast_two_tree;
 
@@ -24,8 +26,10 @@ extern const struct vbn_algorithm vbn_reduce_two_tree;
 extern const struct vbn_algorithm vbn_allreduce_recursive_doubling;
 extern const struct vbn_algorithm vbn_allreduce_circulant;
 extern const struct vbn_algorithm vbn_allreduce_knomial;
+extern const struct vbn_algorithm vbn_allreduce_multicast;
 extern const struct vbn_algorithm vbn_allreduce_rabenseifner;
 extern const struct vbn_algorithm vbn_allreduce_ring;
+extern const struct vbn_algorithm vbn_allreduce_scatter_multicast;
 
 extern const struct vbn_algorithm vbn_reduce_scatter_ordered;
 extern const struct vbn_algorithm vbn_reduce_scatter_circulant;
@@ -38,12 +42,14 @@ extern const struct vbn_algorithm vbn_reduce_scatter_block_pairwise;
 extern const struct vbn_algorithm vbn_allgather_bruck;
 extern const struct vbn_algorithm vbn_allgather_knomial;
 extern const struct vbn_algorithm vbn_allgather_linear;
+extern const struct vbn_algorithm vbn_allgather_multicast;
 extern const struct vbn_algorithm vbn_allgather_recursive_doubling;
 extern const struct vbn_algorithm vbn_allgather_ring;
 extern const struct vbn_algorithm vbn_allgather_neighbor;
 
 extern const struct vbn_algorithm vbn_allgatherv_bruck;
 extern const struct vbn_algorithm vbn_allgatherv_linear;
+extern const struct vbn_algorithm vbn_allgatherv_multicast;
 extern const struct vbn_algorithm vbn_allgatherv_ring;
 
 extern const struct vbn_algorithm vbn_gather_knomial;

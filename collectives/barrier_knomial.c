@@ -9,31 +9,28 @@
 #include "algorithms.h"
 #include "tree.h"
 
-/* STEP for the children REACH, 2·REACH, … further on. */
-static void for_level(struct vbn_sched *sched, const struct vbn_tree *tree, uint64_t reach,
-                      void (*step)(struct vbn_sched *sched, uint32_t peer, size_t tag))
+/* The farthest children first. */
+static void signal_below(struct vbn_sched *sched, const struct vbn_tree *tree)
 {
-    for (unsigned j = 1; j < tree->radix; j++)
-        if (vbn_tree_has(tree, j * reach))
-            step(sched, vbn_tree_child(tree, j * reach), 0);
+    for (uint64_t reach = tree->reach / tree->radix; reach; reach /= tree->radix)
+        for (unsigned j = 1; j < tree->radix; j++)
+            if (vbn_tree_has(tree, j * reach))
+                vbn_sched_signal(sched, vbn_tree_child(tree, j * reach), 0);
 }
 
 static void build(struct vbn_sched *sched, const struct vbn_call *call)
 {
     struct vbn_tree tree = vbn_tree(call);
-    uint64_t top = tree.reach / tree.radix;
     uint32_t parent = vbn_tree_rank(&tree, vbn_tree_parent(&tree));
 
-    for (uint64_t reach = 1; reach <= top; reach *= tree.radix)
-        for_level(sched, &tree, reach, vbn_sched_await);
+    vbn_tree_await(sched, &tree);
     vbn_sched_end(sched);
     if (tree.me) {
         vbn_sched_signal(sched, parent, 0);
         vbn_sched_await(sched, parent, 0);
         vbn_sched_end(sched);
     }
-    for (uint64_t reach = top; reach; reach /= tree.radix)
-        for_level(sched, &tree, reach, vbn_sched_signal);
+    signal_below(sched, &tree);
     vbn_sched_end(sched);
 }
 

@@ -292,6 +292,7 @@ int vbn_call_take(vbn_coll_req_t *req, const struct vbn_coll_args *args, uint32_
                               .rank = team->rank,
                               .size = team->size,
                               .root = root,
+                              .group = vbn_group_is_on(team),
                               .alpha_ns = (double)team->opts.alpha_ns,
                               .beta_ns = (double)team->opts.beta_ps / 1e3};
     if (root >= team->size)

@@ -8,24 +8,29 @@ libverbena_core_la_SOURCES += \
 	collectives/allgather_bruck.c \
 	collectives/allgather_knomial.c \
 	collectives/allgather_linear.c \
+	collectives/allgather_multicast.c \
 	collectives/allgather_neighbor.c \
 	collectives/allgather_recursive_doubling.c \
 	collectives/allgather_ring.c \
 	collectives/allreduce_circulant.c \
 	collectives/allreduce_knomial.c \
+	collectives/allreduce_multicast.c \
 	collectives/allreduce_rabenseifner.c \
 	collectives/allreduce_recursive_doubling.c \
 	collectives/allreduce_ring.c \
+	collectives/allreduce_scatter_multicast.c \
 	collectives/alltoall_bruck.c \
 	collectives/alltoall_linear.c \
 	collectives/alltoall_pairwise.c \
 	collectives/barrier_dissemination.c \
 	collectives/barrier_knomial.c \
+	collectives/barrier_multicast.c \
 	collectives/barrier_recursive_doubling.c \
 	collectives/bcast_chain.c \
 	collectives/bcast_circulant.c \
 	collectives/bcast_knomial.c \
 	collectives/bcast_linear.c \
+	collectives/bcast_multicast.c \
 	collectives/bcast_scatter_allgather.c \
 	collectives/bcast_two_tree.c \
 	collectives/blocking.c \
@@ -44,6 +49,7 @@ libverbena_core_la_SOURCES += \
 	collectives/gather_knomial.c \
 	collectives/gather_linear.c \
 	collectives/gathered.h \
+	collectives/group.c \
 	collectives/halving.c \
 	collectives/halving.h \
 	collectives/peers.h \

@@ -22,11 +22,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static inline bool is_message(const struct vbn_step *step)
-{
-    return step->kind <= VBN_STEP_SEND;
-}
-
 static inline struct vbn_flight *flight_of(const vbn_coll_req_t *req, const struct vbn_step *step)
 {
     return &req->flights[step->slot];
@@ -59,16 +54,28 @@ static inline bool is_over(struct vbn_flight *flight)
     return atomic_load_explicit(&flight->over, memory_order_acquire);
 }
 
+/* Who STEP's message comes from, or goes to, after FROM or TO. */
+static void __attribute__((cold))
+name_peer(const struct vbn_step *step, const char *from, const char *to, char *text, size_t len)
+{
+    if (step->kind == VBN_STEP_CAST)
+        snprintf(text, len, "%s all", to);
+    else
+        snprintf(text, len, "%s rank %u", step->kind == VBN_STEP_RECV ? from : to, step->peer);
+}
+
 static void __attribute__((cold, noinline))
 fail(vbn_coll_req_t *req, const struct vbn_step *step, int status)
 {
+    char what[48];
+
     if (req->failed && req->status != VBN_ERR_MISMATCH)
         return;
     req->failed = true;
     req->status = status;
-    vbn_error_set(&req->error, status, "%s, team %u: %s rank %u: %s", vbn_coll_name(req->call.coll),
-                  req->team->id, step->kind == VBN_STEP_RECV ? "receiving from" : "sending to",
-                  step->peer, vbn_status_str(status));
+    name_peer(step, "receiving from", "sending to", what, sizeof(what));
+    vbn_error_set(&req->error, status, "%s, team %u: %s: %s", vbn_coll_name(req->call.coll),
+                  req->team->id, what, vbn_status_str(status));
 }
 
 static void __attribute__((cold, noinline))
@@ -90,7 +97,7 @@ static bool take_result(vbn_coll_req_t *req, const struct vbn_step *step,
 {
     int status = flight->op.status;
 
-    if (status == VBN_OK && (step->kind == VBN_STEP_SEND || flight->op.len == step->len))
+    if (status == VBN_OK && (vbn_step_sends(step) || flight->op.len == step->len))
         return true;
     if (step->kind == VBN_STEP_RECV && (status == VBN_OK || status == VBN_ERR_TRUNCATED)) {
         wrong_length(req, step, flight->op.len);
@@ -101,29 +108,42 @@ static bool take_result(vbn_coll_req_t *req, const struct vbn_step *step,
 }
 
 /* Both sides know what comes: where it shall be can be told before. What is small goes at once
- * anyway. */
-static inline int post_recv(const vbn_team_t *team, vbn_peer_t *peer, void *to, size_t len,
-                            uint64_t tag, struct vbn_op *op)
+ * anyway, and so does what is cast. */
+static inline int post_recv(const vbn_coll_req_t *req, const struct vbn_step *step, uint64_t tag,
+                            struct vbn_op *op)
 {
-    if (len > VBN_SCHED_SMALL && VBN_TRANSPORT_HAS(team->tr, recv_ready))
-        return team->tr->recv_ready(team->port, peer, to, len, tag, op);
-    return team->tr->recv(team->port, peer, to, len, tag, VBN_TAG_MAX, op);
+    const vbn_team_t *team = req->team;
+    vbn_peer_t *peer = team->peers[step->peer];
+    void *to = memory_at(req, step->to);
+
+    if (step->len > VBN_SCHED_SMALL && !step->by_cast && VBN_TRANSPORT_HAS(team->tr, recv_ready))
+        return team->tr->recv_ready(team->port, peer, to, step->len, tag, op);
+    return team->tr->recv(team->port, peer, to, step->len, tag, VBN_TAG_MAX, op);
+}
+
+static inline int post_send(const vbn_coll_req_t *req, const struct vbn_step *step, uint64_t tag,
+                            struct vbn_op *op)
+{
+    const vbn_team_t *team = req->team;
+    const void *from = memory_at(req, step->from);
+
+    if (step->kind == VBN_STEP_CAST)
+        return team->tr->group_send(team->group.group, from, step->len, tag, op);
+    return team->tr->send(team->peers[step->peer], from, step->len, tag, op);
 }
 
 /* VBN_OK: the transport has it, or had. */
 static int post(vbn_coll_req_t *req, const struct vbn_step *step)
 {
-    const vbn_team_t *team = req->team;
     struct vbn_flight *flight = flight_of(req, step);
-    vbn_peer_t *peer = team->peers[step->peer];
     uint64_t tag = req->tag | step->tag;
     int status;
 
     atomic_store_explicit(&flight->over, false, memory_order_relaxed);
     if (step->kind == VBN_STEP_RECV)
-        status = post_recv(team, peer, memory_at(req, step->to), step->len, tag, &flight->op);
+        status = post_recv(req, step, tag, &flight->op);
     else
-        status = team->tr->send(peer, memory_at(req, step->from), step->len, tag, &flight->op);
+        status = post_send(req, step, tag, &flight->op);
     if (status < 0)
         return status;
     flight->posted = true;
@@ -163,13 +183,14 @@ static inline bool has(const vbn_coll_req_t *req, uint8_t what)
     return req->round->round_has & what;
 }
 
-/* Posts the round's receives, or sends. False: it has to go on later, or the request is ending. */
-static bool post_round(vbn_coll_req_t *req, enum vbn_step_kind kind)
+/* Posts the round's sends, or receives. False: it has to go on later, or the request is ending. */
+static bool post_round(vbn_coll_req_t *req, bool sends)
 {
     for (const struct vbn_step *step = req->at; step->kind != VBN_STEP_END; step++) {
         int status;
 
-        if (step->kind != kind || (step->when == VBN_EARLY && flight_of(req, step)->posted))
+        if (!vbn_step_is_message(step) || vbn_step_sends(step) != sends ||
+            (step->when == VBN_EARLY && flight_of(req, step)->posted))
             continue;
         status = post(req, step);
         if (status == VBN_ERR_AGAIN) {
@@ -208,7 +229,7 @@ static inline bool wait_round(vbn_coll_req_t *req)
     const struct vbn_step *step = req->at;
 
     for (; step->kind != VBN_STEP_END; step++)
-        if (is_message(step) && step->when != VBN_LATE && !take_message(req, step))
+        if (vbn_step_is_message(step) && step->when != VBN_LATE && !take_message(req, step))
             return false;
     req->at = step;
     return true;
@@ -257,7 +278,7 @@ static inline void finish_round(vbn_coll_req_t *req)
 {
     if (has(req, VBN_ROUND_LOCAL))
         for (const struct vbn_step *step = req->round; step != req->at; step++)
-            if (!is_message(step))
+            if (!vbn_step_is_message(step))
                 local_step(req, step);
     if (req->phase == VBN_PHASE_ENDING)
         return;
@@ -301,13 +322,13 @@ static void post_early(vbn_coll_req_t *req)
 static inline bool advance_round(vbn_coll_req_t *req)
 {
     if (req->phase == VBN_PHASE_RECVS) {
-        if ((has(req, VBN_ROUND_RECVS) || req->early_left) && !post_round(req, VBN_STEP_RECV))
+        if ((has(req, VBN_ROUND_RECVS) || req->early_left) && !post_round(req, false))
             return false;
         req->at = req->round;
         req->phase = VBN_PHASE_SENDS;
     }
     if (req->phase == VBN_PHASE_SENDS) {
-        if (has(req, VBN_ROUND_SENDS) && !post_round(req, VBN_STEP_SEND))
+        if (has(req, VBN_ROUND_SENDS) && !post_round(req, true))
             return false;
         req->at = req->round;
         req->phase = VBN_PHASE_WAIT;
@@ -338,7 +359,7 @@ static bool __attribute__((noinline)) advance(vbn_coll_req_t *req)
 /* Whether the message that was waited for last is still under way. */
 static inline bool still_waits(const vbn_coll_req_t *req)
 {
-    return req->phase >= VBN_PHASE_WAIT && !req->early_left && is_message(req->at) &&
+    return req->phase >= VBN_PHASE_WAIT && !req->early_left && vbn_step_is_message(req->at) &&
            !is_over(flight_of(req, req->at));
 }
 
@@ -382,9 +403,9 @@ size_t vbn_engine_awaited(const vbn_coll_req_t *req)
     if (req->phase != VBN_PHASE_WAIT || late_under_way(req))
         return 0;
     for (const struct vbn_step *step = req->at; step->kind != VBN_STEP_END; step++) {
-        if (!is_message(step) || is_over(flight_of(req, step)))
+        if (!vbn_step_is_message(step) || is_over(flight_of(req, step)))
             continue;
-        if (step->kind == VBN_STEP_SEND)
+        if (vbn_step_sends(step))
             return 0;
         longest = step->len > longest ? step->len : longest;
     }
@@ -394,7 +415,8 @@ size_t vbn_engine_awaited(const vbn_coll_req_t *req)
 /* Whether REQ waits for STEP now. */
 static bool awaits(const vbn_coll_req_t *req, const struct vbn_step *step)
 {
-    return is_message(step) && (step->when == VBN_LATE) == (req->phase == VBN_PHASE_LATE) &&
+    return vbn_step_is_message(step) &&
+           (step->when == VBN_LATE) == (req->phase == VBN_PHASE_LATE) &&
            !is_over(flight_of(req, step));
 }
 
@@ -402,6 +424,7 @@ static bool awaits(const vbn_coll_req_t *req, const struct vbn_step *step)
 static void name_awaited(const vbn_coll_req_t *req, char *text, size_t len)
 {
     const struct vbn_step *first = req->phase == VBN_PHASE_LATE ? req->sched.steps : req->round;
+    char what[64];
     size_t used = 0;
     int n;
 
@@ -411,10 +434,8 @@ static void name_awaited(const vbn_coll_req_t *req, char *text, size_t len)
             return;
         if (!awaits(req, step))
             continue;
-        n = snprintf(text + used, len - used, "%s%s %u", used ? ", " : "",
-                     step->kind == VBN_STEP_RECV ? "a message from rank"
-                                                 : "rank to take a message:",
-                     step->peer);
+        name_peer(step, "a message from", "a message to be taken by", what, sizeof(what));
+        n = snprintf(text + used, len - used, "%s%s", used ? ", " : "", what);
         if (n < 0 || (size_t)n >= len - used)
             return;
         used += (size_t)n;

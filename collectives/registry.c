@@ -12,10 +12,12 @@ const struct vbn_algorithm *const vbn_algorithms[] = {
     &vbn_barrier_recursive_doubling,
     &vbn_barrier_dissemination,
     &vbn_barrier_knomial,
+    &vbn_barrier_multicast,
     &vbn_bcast_knomial,
     &vbn_bcast_chain,
     &vbn_bcast_circulant,
     &vbn_bcast_linear,
+    &vbn_bcast_multicast,
     &vbn_bcast_scatter_allgather,
     &vbn_bcast_two_tree,
     &vbn_reduce_chain,
@@ -25,8 +27,10 @@ const struct vbn_algorithm *const vbn_algorithms[] = {
     &vbn_allreduce_recursive_doubling,
     &vbn_allreduce_circulant,
     &vbn_allreduce_knomial,
+    &vbn_allreduce_multicast,
     &vbn_allreduce_rabenseifner,
     &vbn_allreduce_ring,
+    &vbn_allreduce_scatter_multicast,
     &vbn_reduce_scatter_ordered,
     &vbn_reduce_scatter_circulant,
     &vbn_reduce_scatter_pairwise,
@@ -35,11 +39,13 @@ const struct vbn_algorithm *const vbn_algorithms[] = {
     &vbn_reduce_scatter_block_pairwise,
     &vbn_allgather_bruck,
     &vbn_allgather_knomial,
+    &vbn_allgather_multicast,
     &vbn_allgather_linear,
     &vbn_allgather_recursive_doubling,
     &vbn_allgather_ring,
     &vbn_allgather_neighbor,
     &vbn_allgatherv_bruck,
+    &vbn_allgatherv_multicast,
     &vbn_allgatherv_linear,
     &vbn_allgatherv_ring,
     &vbn_gather_knomial,
@@ -121,6 +127,8 @@ enum vbn_param_kind vbn_coll_param_kind(enum vbn_coll coll, unsigned i)
 bool vbn_algorithm_fits(const struct vbn_algorithm *algorithm, const struct vbn_call *call)
 {
     if ((algorithm->limits & VBN_ALGO_COMMUTATIVE) && !call->commutative)
+        return false;
+    if ((algorithm->limits & VBN_ALGO_GROUP) && !call->group)
         return false;
     return !(algorithm->limits & VBN_ALGO_EVEN) || call->size % 2 == 0;
 }

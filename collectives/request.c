@@ -128,9 +128,10 @@ static bool repeats(const vbn_coll_req_t *req, const struct vbn_coll_args *args,
     const struct vbn_coll_args *last = &req->args;
 
     return last->coll == args->coll && last->count == args->count && req->call.root == root &&
-           req->call.root_stays == stays && last->dtype == args->dtype &&
-           last->elem_size == args->elem_size && req->algorithm && req->uniform &&
-           same_kind(args->sendbuf, last->sendbuf) && same_kind(args->recvbuf, last->recvbuf) &&
+           req->call.root_stays == stays && req->call.group == vbn_group_is_on(req->team) &&
+           last->dtype == args->dtype && last->elem_size == args->elem_size && req->algorithm &&
+           req->uniform && same_kind(args->sendbuf, last->sendbuf) &&
+           same_kind(args->recvbuf, last->recvbuf) &&
            (args->sendbuf != args->recvbuf || last->sendbuf == last->recvbuf) && same_op(req, args);
 }
 
@@ -312,6 +313,8 @@ static int result_of(vbn_coll_req_t *req)
     int status = req->status;
 
     req->team->last_longest = req->sched.longest;
+    if (req == req->team->group.ballot)
+        vbn_group_decide(req->team, status);
     if (req->kind == VBN_REQ_ONCE) {
         if (status != VBN_OK)
             req->team->error = req->error;

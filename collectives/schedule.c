@@ -79,70 +79,102 @@ static void add_message(struct vbn_sched *sched, const struct vbn_step *message)
     vbn_sched_add(sched, &step);
 }
 
-void vbn_sched_recv(struct vbn_sched *sched, uint32_t peer, struct vbn_at to, size_t len,
-                    size_t step, bool early)
+static struct vbn_step message(enum vbn_step_kind kind, uint32_t peer, size_t step,
+                               enum vbn_step_when when)
 {
-    struct vbn_step s = {.kind = VBN_STEP_RECV,
-                         .when = early ? VBN_EARLY : VBN_IN_ROUND,
-                         .tag = (uint16_t)(step % VBN_STEP_TAGS),
-                         .peer = peer,
-                         .to = to};
+    return (struct vbn_step){.kind = (uint8_t)kind,
+                             .when = (uint8_t)when,
+                             .tag = (uint16_t)(step % VBN_STEP_TAGS),
+                             .peer = peer};
+}
+
+/* S, of LEN bytes, in pieces that the transport takes. */
+static void add_pieces(struct vbn_sched *sched, struct vbn_step s, size_t len)
+{
+    struct vbn_at *at = vbn_step_sends(&s) ? &s.from : &s.to;
 
     while (len) {
         s.len = len < sched->max_message ? len : sched->max_message;
         add_message(sched, &s);
-        s.to.off += s.len;
+        at->off += s.len;
         len -= s.len;
     }
 }
 
-static void add_send(struct vbn_sched *sched, uint32_t peer, struct vbn_at from, size_t len,
-                     size_t step, enum vbn_step_when when)
+static void add_recv(struct vbn_sched *sched, struct vbn_step s, struct vbn_at to, size_t len)
 {
-    struct vbn_step s = {.kind = VBN_STEP_SEND,
-                         .when = (uint8_t)when,
-                         .tag = (uint16_t)(step % VBN_STEP_TAGS),
-                         .peer = peer,
-                         .from = from};
+    s.to = to;
+    add_pieces(sched, s, len);
+}
 
-    while (len) {
-        s.len = len < sched->max_message ? len : sched->max_message;
-        add_message(sched, &s);
-        s.from.off += s.len;
-        len -= s.len;
-    }
+static void add_send(struct vbn_sched *sched, struct vbn_step s, struct vbn_at from, size_t len)
+{
+    s.from = from;
+    add_pieces(sched, s, len);
+}
+
+static struct vbn_step receive(uint32_t peer, size_t step, bool early, bool by_cast)
+{
+    struct vbn_step s = message(VBN_STEP_RECV, peer, step, early ? VBN_EARLY : VBN_IN_ROUND);
+
+    s.by_cast = by_cast;
+    return s;
+}
+
+void vbn_sched_recv(struct vbn_sched *sched, uint32_t peer, struct vbn_at to, size_t len,
+                    size_t step, bool early)
+{
+    add_recv(sched, receive(peer, step, early, false), to, len);
+}
+
+void vbn_sched_recv_cast(struct vbn_sched *sched, uint32_t peer, struct vbn_at to, size_t len,
+                         size_t step, bool early)
+{
+    add_recv(sched, receive(peer, step, early, true), to, len);
 }
 
 void vbn_sched_send(struct vbn_sched *sched, uint32_t peer, struct vbn_at from, size_t len,
                     size_t step)
 {
-    add_send(sched, peer, from, len, step, VBN_IN_ROUND);
+    add_send(sched, message(VBN_STEP_SEND, peer, step, VBN_IN_ROUND), from, len);
 }
 
 void vbn_sched_send_late(struct vbn_sched *sched, uint32_t peer, struct vbn_at from, size_t len,
                          size_t step)
 {
-    add_send(sched, peer, from, len, step, VBN_LATE);
+    add_send(sched, message(VBN_STEP_SEND, peer, step, VBN_LATE), from, len);
+}
+
+void vbn_sched_cast(struct vbn_sched *sched, struct vbn_at from, size_t len, size_t step)
+{
+    add_send(sched, message(VBN_STEP_CAST, 0, step, VBN_IN_ROUND), from, len);
+}
+
+/* A message of nothing is nowhere. */
+static void add_empty(struct vbn_sched *sched, struct vbn_step s)
+{
+    s.to.place = s.from.place = VBN_AT_TMP;
+    add_message(sched, &s);
 }
 
 void vbn_sched_signal(struct vbn_sched *sched, uint32_t peer, size_t step)
 {
-    struct vbn_step s = {
-        .kind = VBN_STEP_SEND, .tag = (uint16_t)(step % VBN_STEP_TAGS), .peer = peer};
-
-    s.from.place = VBN_AT_TMP;
-    add_message(sched, &s);
+    add_empty(sched, message(VBN_STEP_SEND, peer, step, VBN_IN_ROUND));
 }
 
 void vbn_sched_await(struct vbn_sched *sched, uint32_t peer, size_t step)
 {
-    struct vbn_step s = {.kind = VBN_STEP_RECV,
-                         .when = VBN_EARLY,
-                         .tag = (uint16_t)(step % VBN_STEP_TAGS),
-                         .peer = peer};
+    add_empty(sched, receive(peer, step, true, false));
+}
 
-    s.to.place = VBN_AT_TMP;
-    add_message(sched, &s);
+void vbn_sched_cast_signal(struct vbn_sched *sched, size_t step)
+{
+    add_empty(sched, message(VBN_STEP_CAST, 0, step, VBN_IN_ROUND));
+}
+
+void vbn_sched_await_cast(struct vbn_sched *sched, uint32_t peer, size_t step)
+{
+    add_empty(sched, receive(peer, step, true, true));
 }
 
 /* Joins a copy to the one before where both sides go on from it. */
@@ -178,7 +210,7 @@ static uint8_t part_of_round(const struct vbn_step *step)
 {
     if (step->kind == VBN_STEP_RECV)
         return step->when == VBN_EARLY ? 0 : VBN_ROUND_RECVS;
-    return step->kind == VBN_STEP_SEND ? VBN_ROUND_SENDS : VBN_ROUND_LOCAL;
+    return vbn_step_sends(step) ? VBN_ROUND_SENDS : VBN_ROUND_LOCAL;
 }
 
 void vbn_sched_end(struct vbn_sched *sched)

@@ -2,7 +2,7 @@
 /*
  * What one rank does in one collective: rounds, each of receives and sends and, when those are
  * over, of local steps. An algorithm writes it knowing ranks and lengths only; the engine runs it
- * over a transport, tests run it in memory or count it.
+ * over a transport, tests run it in memory or count it. A cast is a send to all other ranks.
  *
  * Memory is named by place and offset: the caller's two buffers, and scratch that the schedule
  * reserves. Messages of nothing are left out on both sides; those longer than the transport takes
@@ -30,6 +30,7 @@ struct vbn_at {
 enum vbn_step_kind {
     VBN_STEP_RECV,    /* LEN bytes from PEER to `to` */
     VBN_STEP_SEND,    /* LEN bytes at `from` to PEER */
+    VBN_STEP_CAST,    /* LEN bytes at `from` to all other ranks */
     VBN_STEP_COPY,    /* `to` = `from` */
     VBN_STEP_REDUCE,  /* `to` = `from` ∘ `to` */
     VBN_STEP_MERGE,   /* signatures, see check.h: `to` with `from` */
@@ -47,6 +48,7 @@ struct vbn_step {
     uint8_t kind;
     uint8_t round_has;
     uint8_t when;
+    bool by_cast; /* a receive: what comes was cast */
     uint16_t tag;
     uint32_t peer;
     uint32_t slot; /* messages: which of the request's operations carries it, after seal() */
@@ -92,6 +94,16 @@ static inline struct vbn_at vbn_at_plus(struct vbn_at at, size_t off)
     return at;
 }
 
+static inline bool vbn_step_is_message(const struct vbn_step *step)
+{
+    return step->kind <= VBN_STEP_CAST;
+}
+
+static inline bool vbn_step_sends(const struct vbn_step *step)
+{
+    return step->kind == VBN_STEP_SEND || step->kind == VBN_STEP_CAST;
+}
+
 /* The steps of the round being written; vbn_sched_end() ends it. STEP is its tag before it wraps.
  */
 void vbn_sched_recv(struct vbn_sched *sched, uint32_t peer, struct vbn_at to, size_t len,
@@ -100,6 +112,10 @@ void vbn_sched_send(struct vbn_sched *sched, uint32_t peer, struct vbn_at from, 
                     size_t step);
 void vbn_sched_send_late(struct vbn_sched *sched, uint32_t peer, struct vbn_at from, size_t len,
                          size_t step);
+/* To all other ranks, and what of PEER's comes so: in no order with what it sends otherwise. */
+void vbn_sched_cast(struct vbn_sched *sched, struct vbn_at from, size_t len, size_t step);
+void vbn_sched_recv_cast(struct vbn_sched *sched, uint32_t peer, struct vbn_at to, size_t len,
+                         size_t step, bool early);
 void vbn_sched_copy(struct vbn_sched *sched, struct vbn_at to, struct vbn_at from, size_t len);
 void vbn_sched_reduce(struct vbn_sched *sched, struct vbn_at to, struct vbn_at from, size_t len);
 void vbn_sched_end(struct vbn_sched *sched);
@@ -110,6 +126,8 @@ void vbn_sched_seal(struct vbn_sched *sched);
 /* Messages without data. */
 void vbn_sched_signal(struct vbn_sched *sched, uint32_t peer, size_t step);
 void vbn_sched_await(struct vbn_sched *sched, uint32_t peer, size_t step);
+void vbn_sched_cast_signal(struct vbn_sched *sched, size_t step);
+void vbn_sched_await_cast(struct vbn_sched *sched, uint32_t peer, size_t step);
 
 /* Any other step, with no rule applied. */
 void vbn_sched_add(struct vbn_sched *sched, const struct vbn_step *step);

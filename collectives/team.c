@@ -44,6 +44,7 @@ void vbn_team_options_init(struct vbn_team_options *opts, size_t size)
         .beta_ps = VBN_BETA_PS,
         .gamma_ps = VBN_GAMMA_PS,
         .eager_bytes = VBN_EAGER,
+        .group = true,
     };
 
     memcpy(opts, &def, size < sizeof(def) ? size : sizeof(def));
@@ -119,6 +120,7 @@ static void free_team(vbn_team_t *team)
         TAILQ_REMOVE(&team->spare, req, entry);
         vbn_req_destroy(req);
     }
+    vbn_group_fini(team);
     vbn_scratch_fini(team);
     free(team->rules);
     free(team->peers);
@@ -177,6 +179,7 @@ int vbn_team_create(const struct vbn_transport *tr, vbn_port_t *port, vbn_peer_t
         free_team(t);
         return status;
     }
+    vbn_group_init(t, VBN_HASH_START);
     *team = t;
     return VBN_OK;
 }
@@ -202,8 +205,9 @@ static uint64_t hash_rule(uint64_t hash, const struct vbn_rule *rule)
 static uint64_t accord(const vbn_team_t *team)
 {
     const struct vbn_team_options *o = &team->opts;
-    const uint64_t words[] = {VBN_CHOICES, o->check,    o->latency_ns,  o->alpha_ns,
-                              o->beta_ps,  o->gamma_ps, o->eager_bytes, team->rule_count};
+    const uint64_t words[] = {VBN_CHOICES,   o->check,       o->group,
+                              o->latency_ns, o->alpha_ns,    o->beta_ps,
+                              o->gamma_ps,   o->eager_bytes, team->rule_count};
     uint64_t hash = hash_words(VBN_HASH_START, words, sizeof(words) / sizeof(words[0]));
 
     for (size_t i = 0; i < team->rule_count; i++)
@@ -241,6 +245,16 @@ static uint32_t place_in(const vbn_team_t *parent, const uint32_t *ranks, uint32
             place = i;
     }
     return place;
+}
+
+/* The same for all of RANKS, and most likely another than that of others who split PARENT. */
+static uint64_t split_seed(const vbn_team_t *parent, const uint32_t *ranks, uint32_t count)
+{
+    uint64_t seed = parent->group.key;
+
+    for (uint32_t i = 0; i < count; i++)
+        seed = vbn_hash_word(seed, ranks[i]);
+    return seed;
 }
 
 static int copy_rules(vbn_team_t *team, const vbn_team_t *parent, struct vbn_error *err)
@@ -287,6 +301,7 @@ int vbn_team_split(vbn_team_t *parent, const uint32_t *ranks, uint32_t count, ui
         free_team(t);
         return status;
     }
+    vbn_group_init(t, split_seed(parent, ranks, count));
     *team = t;
     return VBN_OK;
 }

@@ -21,7 +21,7 @@
 
 /* Raised with each change of what is chosen for a call, or of the messages that an algorithm sends:
  * ranks of different builds know by it (vbn_team_accord()). test_team tells when it is due. */
-#define VBN_CHOICES 1u
+#define VBN_CHOICES 2u
 
 struct vbn_rule {
     const struct vbn_algorithm *algorithm;
@@ -93,6 +93,23 @@ struct vbn_coll_req {
 
 TAILQ_HEAD(vbn_req_list, vbn_coll_req);
 
+/* Undecided before ON. */
+enum vbn_group_state {
+    VBN_GROUP_NONE,  /* nobody has opened one */
+    VBN_GROUP_TRIED, /* this rank has opened it, or could not */
+    VBN_GROUP_ON,    /* all ranks use it */
+    VBN_GROUP_OFF,   /* nobody will */
+};
+
+struct vbn_team_group {
+    enum vbn_group_state state;
+    int32_t vote;                 /* this rank's, then what came of all */
+    uint32_t vote_at;             /* number of the call before which is the next one */
+    const vbn_coll_req_t *ballot; /* the vote that is under way */
+    vbn_group_t *group;           /* or NULL */
+    uint64_t key;
+};
+
 struct vbn_team {
     const struct vbn_transport *tr;
     vbn_port_t *port;
@@ -109,6 +126,7 @@ struct vbn_team {
     unsigned spare_count;
     struct vbn_scratch_list scratch; /* at rest, the last used first */
     size_t scratch_bytes;
+    struct vbn_team_group group;
     struct vbn_error error; /* of the last blocking operation that failed */
 };
 
@@ -123,9 +141,25 @@ static inline uint32_t vbn_team_at_once(const vbn_team_t *team)
     return vbn_at_once(team->opts.processors, team->size);
 }
 
+static inline bool vbn_group_undecided(const vbn_team_t *team)
+{
+    return team->group.state < VBN_GROUP_ON;
+}
+
+static inline bool vbn_group_is_on(const vbn_team_t *team)
+{
+    return team->group.state == VBN_GROUP_ON;
+}
+
 void vbn_team_log(const vbn_team_t *team, enum vbn_log_level level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4), cold));
 uint64_t vbn_team_clock_ns(const vbn_team_t *team);
+
+/* group.c: TEAM has no group yet; its key is made of SEED. */
+void vbn_group_init(vbn_team_t *team, uint64_t seed);
+void vbn_group_fini(vbn_team_t *team);
+/* The vote of TEAM's is over, with STATUS. */
+void vbn_group_decide(vbn_team_t *team, int status);
 
 /* request.c: frees everything of REQ. */
 void vbn_req_destroy(vbn_coll_req_t *req);

@@ -68,6 +68,9 @@ static inline uint32_t vbn_tree_span(const struct vbn_tree *tree, uint32_t numbe
 void vbn_tree_pass_down(struct vbn_sched *sched, const struct vbn_tree *tree, struct vbn_at data,
                         size_t len, bool early);
 
+/* Signals of all children are awaited. */
+void vbn_tree_await(struct vbn_sched *sched, const struct vbn_tree *tree);
+
 /* How many levels there are below the root; how many steps all ranks together are from it. */
 static inline unsigned vbn_tree_levels(const struct vbn_call *call)
 {

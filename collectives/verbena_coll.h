@@ -10,7 +10,8 @@
  *
  * A team is an ordered set of ranks. All its ranks call the same collectives in the same order
  * (persistent ones: vbn_coll_init() in the same order, vbn_coll_start() in any), with matching
- * arguments; the meanings are MPI's. Any number may be under way at once, on one team and on many.
+ * arguments; the meanings are MPI's. What blocks on one rank blocks on all (vbn_team_vote()). Any
+ * number may be under way at once, on one team and on many.
  *
  * Threads. A team and its requests are used by one thread at a time. Teams of one port may be used
  * by different threads where the port was opened with `multithreaded`.
@@ -140,6 +141,10 @@ struct vbn_team_options {
 
     /* Also of the model: longer messages wait for their receiver, who is asked, and answers. */
     uint64_t eager_bytes;
+
+    /* Where the transport has groups, teams of 3 ranks and more use one, once all ranks have heard
+     * all others in it; see vbn_team_vote(). The same on all ranks. */
+    bool group;
 };
 
 /* Fills *OPTS with defaults. SIZE is sizeof(*OPTS). Never fails. Any thread. */
@@ -180,6 +185,16 @@ int vbn_team_split(vbn_team_t *parent, const uint32_t *ranks, uint32_t count, ui
  * freed.
  */
 int vbn_team_destroy(vbn_team_t *team);
+
+/*
+ * For callers whose blocking calls are vbn_coll_istart() and vbn_coll_test(), as vbn_coll() does it
+ * itself: before each of them, on all ranks. Opens the team's group when there have been some
+ * calls, and has the ranks vote whether all are ready to use it, now and then until that is
+ * decided. *REQ: NULL, mostly, or a request, as of vbn_coll_istart(); the caller waits for its end
+ * before the call, and fails as it does. Without votes a team has no group. Errors as
+ * vbn_coll_istart().
+ */
+int vbn_team_vote(vbn_team_t *team, vbn_coll_req_t **req, struct vbn_error *err);
 
 uint32_t vbn_team_rank(const vbn_team_t *team);
 uint32_t vbn_team_size(const vbn_team_t *team);

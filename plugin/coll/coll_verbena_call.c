@@ -93,27 +93,48 @@ static void lend(coll_verbena_module_t *module, coll_verbena_call_t *call)
                            MCA_BTL_REG_FLAG_REMOTE_WRITE | MCA_BTL_REG_FLAG_REMOTE_READ);
 }
 
+static int wait_for(coll_verbena_module_t *module, vbn_coll_req_t *req, struct vbn_error *err)
+{
+    unsigned idle = 0;
+    int rc;
+
+    while ((rc = test(module, req, err)) == VBN_PENDING) {
+        if (module->transport->progress(module->port) > 0)
+            idle = 0;
+        else
+            wait_a_moment(req, ++idle);
+    }
+    return rc;
+}
+
+/* Whether the members use a group from this call on. */
+static int vote(coll_verbena_module_t *module, struct vbn_error *err)
+{
+    vbn_coll_req_t *req;
+    int rc;
+
+    OPAL_THREAD_LOCK(&module->lock);
+    rc = vbn_team_vote(module->team, &req, err);
+    OPAL_THREAD_UNLOCK(&module->lock);
+    return rc == VBN_OK && req ? wait_for(module, req, err) : rc;
+}
+
 int coll_verbena_run(coll_verbena_module_t *module, ompi_communicator_t *comm,
                      coll_verbena_call_t *call)
 {
     struct vbn_error err;
     vbn_coll_req_t *req;
-    unsigned idle = 0;
     int rc;
 
     if (!coll_verbena_team(module, comm))
         return over(call, "", VBN_ERR_DEVICE);
     lend(module, call);
     err.text[0] = '\0';
-    rc = start(module, &call->args, &req, &err);
-    if (rc)
-        return over(call, err.text, rc);
-    while ((rc = test(module, req, &err)) == VBN_PENDING) {
-        if (module->transport->progress(module->port) > 0)
-            idle = 0;
-        else
-            wait_a_moment(req, ++idle);
-    }
+    rc = vote(module, &err);
+    if (rc == VBN_OK)
+        rc = start(module, &call->args, &req, &err);
+    if (rc == VBN_OK)
+        rc = wait_for(module, req, &err);
     return over(call, err.text, rc);
 }
 
