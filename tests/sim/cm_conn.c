@@ -252,7 +252,7 @@ static void attr_rtr(const struct sim_id *id, struct ibv_qp_attr *attr, int *mas
         attr->ah_attr.grh.hop_limit = 64;
         sim_node_gid(id->remote_node, sim_node_gid_index(id->remote_node), &attr->ah_attr.grh.dgid);
     }
-    attr->path_mtu = IBV_MTU_1024;
+    attr->path_mtu = SIM_MTU;
     attr->dest_qp_num = id->remote_qpn;
     attr->rq_psn = id->remote_psn;
     attr->max_dest_rd_atomic = id->responder_resources;

@@ -92,6 +92,19 @@ void sim_cm_post(struct sim_id *id, enum rdma_cm_event_type type, int status,
     }
 }
 
+void sim_cm_post_join(struct sim_member *member, int status)
+{
+    struct sim_id *id = member->id;
+    enum rdma_cm_event_type type =
+        status ? RDMA_CM_EVENT_MULTICAST_ERROR : RDMA_CM_EVENT_MULTICAST_JOIN;
+    if (!id->has_user)
+        return;
+    struct sim_cm_event *event = event_new(id, id, type, status, NULL, 0);
+    event->member = member;
+    sim_member_param(member, status == 0, &event->ev.param.ud);
+    enqueue(event);
+}
+
 void sim_cm_post_request(struct sim_id *listener, struct sim_id *fresh,
                          const struct sim_cm_msg *msg)
 {
@@ -100,13 +113,13 @@ void sim_cm_post_request(struct sim_id *listener, struct sim_id *fresh,
     listener->backlog--;
 }
 
-void sim_cm_forget(struct sim_id *id)
+void sim_cm_forget(struct sim_id *id, const struct sim_member *member)
 {
     struct sim_cm_channel *channel = SIM_OF(id->id.channel, struct sim_cm_channel, ch);
     struct sim_cm_event **at = &channel->head, *last = NULL;
     while (*at) {
         struct sim_cm_event *event = *at;
-        if (event->owner != id) {
+        if (event->owner != id || (member && event->member != member)) {
             last = event;
             at = &event->next;
             continue;
@@ -164,6 +177,8 @@ int rdma_get_cm_event(struct rdma_event_channel *ibv, struct rdma_cm_event **out
     }
     event->obj.hidden = false;
     event->owner->reported++;
+    if (event->member)
+        event->member->reported++;
     event_process(event);
     *out = &event->ev;
     return 0;
@@ -177,6 +192,8 @@ int rdma_ack_cm_event(struct rdma_cm_event *ibv)
     if (!sim_obj_check(&event->obj, SIM_CM_EVENT, "rdma_ack_cm_event"))
         return sim_err(EINVAL);
     event->owner->acked++;
+    if (event->member)
+        event->member->acked++;
     memset(event->data, 0xdb, sizeof(event->data)); /* it was freed: nobody may still read it */
     memset(&event->ev, 0xdb, sizeof(event->ev));
     sim_obj_kill(&event->obj);

@@ -72,7 +72,7 @@ struct sim_id *sim_id_new(struct sim_cm_channel *channel, void *context, enum rd
     id->id.channel = &channel->ch;
     id->id.context = context;
     id->id.ps = ps;
-    id->id.qp_type = IBV_QPT_RC;
+    id->id.qp_type = ps == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC;
     channel->ids++;
     return id;
 }
@@ -87,7 +87,8 @@ int rdma_create_id(struct rdma_event_channel *ibv, struct rdma_cm_id **out, void
                    enum rdma_port_space ps)
 {
     struct sim_cm_channel *channel = SIM_OF(ibv, struct sim_cm_channel, ch);
-    if (!sim_obj_check(&channel->obj, SIM_CM_CHANNEL, "rdma_create_id") || ps != RDMA_PS_TCP)
+    if (!sim_obj_check(&channel->obj, SIM_CM_CHANNEL, "rdma_create_id") ||
+        (ps != RDMA_PS_TCP && ps != RDMA_PS_UDP))
         return sim_err(EINVAL);
     if (sim_rank_is_dead(sim.current) || sim_fails(FABRIC_FAIL_CM, "rdma_create_id"))
         return sim_err(ENOMEM);
@@ -111,7 +112,7 @@ int rdma_destroy_id(struct rdma_cm_id *ibv)
         return sim_err(EINVAL);
     sim_id_unbind(id);
     sim_cm_hangup(id);
-    sim_cm_forget(id);
+    sim_cm_forget(id, NULL);
     if (id->reported != id->acked)
         sim_violation("rdma_destroy_id would hang: %u events of id %u are not acknowledged",
                       id->reported - id->acked, id->obj.number);
@@ -158,10 +159,10 @@ bool sim_id_has_device(const struct sim_id *id, const char *call)
 
 /* ---- bind, listen ---- */
 
-static struct sim_id *bound_to(struct sim_node *node, uint16_t port)
+static struct sim_id *bound_to(struct sim_node *node, enum rdma_port_space ps, uint16_t port)
 {
     struct sim_id *id = node->bound;
-    while (id && id->port != port)
+    while (id && (id->port != port || id->id.ps != ps))
         id = id->node_next;
     return id;
 }
@@ -177,13 +178,13 @@ struct sim_id *sim_id_listener(struct sim_node *node, uint16_t port)
 static int port_take(struct sim_id *id, uint16_t port)
 {
     struct sim_node *node = id->node;
-    if (port != 0 && bound_to(node, port))
+    if (port != 0 && bound_to(node, id->id.ps, port))
         return EADDRINUSE;
     while (port == 0) {
         uint16_t next = node->next_port++;
         if (node->next_port < EPHEMERAL_FIRST)
             node->next_port = EPHEMERAL_FIRST;
-        if (!bound_to(node, next))
+        if (!bound_to(node, id->id.ps, next))
             port = next;
     }
     id->port = port;

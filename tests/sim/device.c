@@ -149,6 +149,10 @@ int ibv_query_device(struct ibv_context *ibv, struct ibv_device_attr *out)
     out->max_res_rd_atom = attr->max_rd_atom * attr->max_qp;
     out->atomic_cap = attr->no_atomics ? IBV_ATOMIC_NONE : IBV_ATOMIC_HCA;
     out->max_ah = 1 << 15;
+    bool iwarp = sim_node_is_iwarp(context->node);
+    out->max_mcast_grp = iwarp ? 0 : 1 << 13;
+    out->max_mcast_qp_attach = iwarp ? 0 : 1 << 10;
+    out->max_total_mcast_qp_attach = iwarp ? 0 : 1 << 23;
     out->max_srq = attr->no_srq ? 0 : 1 << 15;
     out->max_srq_wr = attr->no_srq ? 0 : attr->max_srq_wr;
     out->max_srq_sge = attr->no_srq ? 0 : (attr->max_sge > 27 ? 27 : attr->max_sge);
@@ -171,7 +175,7 @@ static int query_port(struct ibv_context *ibv, uint8_t port_num, struct ibv_port
     struct ibv_port_attr attr = {
         .state = node->link_up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
         .max_mtu = IBV_MTU_4096,
-        .active_mtu = IBV_MTU_1024,
+        .active_mtu = SIM_MTU,
         .gid_tbl_len = GID_TABLE_LEN,
         .port_cap_flags = 0x10000,
         .max_msg_sz = node->attr.max_msg_bytes,

@@ -68,7 +68,7 @@ void sim_tx_kick(struct sim_qp *qp)
 /* The request is off the queue; its acknowledgement, good or bad, is under way. */
 static void tx_pass(struct sim_qp *qp, struct sim_wqe *wqe, enum ibv_wc_status status)
 {
-    uint64_t back = sim_latency();
+    uint64_t back = sim_qp_is_ud(qp) ? 0 : sim_latency();
     if (sim.config.ack_jitter_ns)
         back += sim_below(sim.config.ack_jitter_ns);
     wqe->state = SIM_WQE_SENT;
@@ -193,6 +193,22 @@ static bool tx_fault(struct sim_qp *qp, struct sim_qp *peer, struct sim_wqe *wqe
     return false;
 }
 
+/* Nobody answers: it is done when it has left. */
+static void tx_datagram(struct sim_qp *qp, struct sim_wqe *wqe)
+{
+    enum ibv_wc_status status = IBV_WC_SUCCESS;
+    if (sim_chance(sim.config.qp_fatal_ppm)) {
+        sim_fault(FABRIC_QP_FAILED);
+        fabric_qp_fail(qp->qp.qp_num);
+        return;
+    }
+    if (sim.config.flap_is_fast_fail && !fabric_node_is_up(qp->node->number))
+        status = IBV_WC_LOC_QP_OP_ERR;
+    else
+        sim_datagram_send(qp, wqe);
+    tx_pass(qp, wqe, status);
+}
+
 /* One attempt. The caller goes on with the next request if this one passed. */
 static void tx_try(struct sim_qp *qp, struct sim_wqe *wqe)
 {
@@ -202,6 +218,10 @@ static void tx_try(struct sim_qp *qp, struct sim_wqe *wqe)
         return;
     }
     sim_wqe_verify(qp, wqe, "on the wire");
+    if (sim_qp_is_ud(qp)) {
+        tx_datagram(qp, wqe);
+        return;
+    }
     bool iwarp = sim_node_is_iwarp(qp->node);
     struct sim_qp *peer = sim_qp_peer(qp);
     if (!peer || !sim_path_up(qp->node, peer->node)) {

@@ -85,6 +85,10 @@ struct fabric_config {
     uint32_t partial_write_ppm; /* when a QP fails: a prefix of the next RDMA write lands */
     uint32_t early_data_ppm;    /* passive side: data arrives before ESTABLISHED (RTU late) */
 
+    /* faults of datagrams, each for each receiver */
+    uint32_t datagram_lost_ppm;
+    uint32_t datagram_late_ppm; /* by up to 100 us, and overtaken */
+
     /* faults of a node's port, drawn once a node and interval */
     uint64_t flap_interval_ns; /* 0: never */
     uint32_t flap_ppm;
@@ -96,6 +100,7 @@ struct fabric_config {
     uint32_t cm_repeat_ppm;     /* an event is reported twice */
     uint32_t cm_reject_ppm;     /* a REQ is answered by the network with a reject */
     uint32_t cm_addr_error_ppm; /* ADDR_ERROR, ROUTE_ERROR */
+    uint32_t join_error_ppm;    /* MULTICAST_ERROR */
 
     /* failing calls, a call */
     uint32_t verbs_fail_ppm; /* creation, registration, queries, ibv_modify_qp; not posts */
@@ -215,6 +220,9 @@ enum fabric_fault {
     FABRIC_CALL_FAILED,   /* a verb, one of rdma_cm, or an allocation */
     FABRIC_GARBLED,       /* what a hostile node sends */
     FABRIC_RANK_KILLED,
+    FABRIC_DATAGRAM_LOST, /* on its way to one receiver */
+    FABRIC_DATAGRAM_LATE,
+    FABRIC_JOIN_FAILED, /* of a group */
     FABRIC_FAULTS
 };
 
@@ -223,7 +231,8 @@ extern const char *const fabric_fault_names[FABRIC_FAULTS];
 struct fabric_counters {
     uint64_t messages, bytes, completions, events, cm_events;
     uint64_t rnr_naks, retries, ghosts, faults;
-    uint64_t kinds[FABRIC_FAULTS]; /* `faults`, one by one */
+    uint64_t datagrams, datagrams_lost; /* by receivers; lost for whatever reason */
+    uint64_t kinds[FABRIC_FAULTS];      /* `faults`, one by one */
     uint32_t qps, qps_peak, mrs, ids;
     uint64_t memory_bytes; /* what the fabric itself holds */
 };

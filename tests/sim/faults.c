@@ -23,6 +23,9 @@ const char *const fabric_fault_names[FABRIC_FAULTS] = {
     [FABRIC_CALL_FAILED] = "call failed",
     [FABRIC_GARBLED] = "garbled",
     [FABRIC_RANK_KILLED] = "rank killed",
+    [FABRIC_DATAGRAM_LOST] = "datagram lost",
+    [FABRIC_DATAGRAM_LATE] = "datagram late",
+    [FABRIC_JOIN_FAILED] = "join failed",
 };
 
 void sim_fault(enum fabric_fault kind)
@@ -252,4 +255,7 @@ void fabric_config_random(uint64_t seed, struct fabric_config *config)
     config->late_recvs_stay = draw(&state, 2);
     config->unsound_ppm = draw_rate(&state, 1000);
     config->torn_ppm = draw_rate(&state, 500000);
+    config->datagram_lost_ppm = draw_rate(&state, 50000);
+    config->datagram_late_ppm = draw_rate(&state, 1000);
+    config->join_error_ppm = draw_rate(&state, 100000);
 }

@@ -164,6 +164,14 @@ int __real__ibv_query_gid_ex(struct ibv_context *verbs, uint32_t port, uint32_t 
                              struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size);
 int __wrap__ibv_query_gid_ex(struct ibv_context *verbs, uint32_t port, uint32_t index,
                              struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size);
+struct ibv_ah *__real_ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+struct ibv_ah *__wrap_ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+int __real_ibv_destroy_ah(struct ibv_ah *ah);
+int __wrap_ibv_destroy_ah(struct ibv_ah *ah);
+int __real_ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *mgid, uint16_t lid);
+int __wrap_ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *mgid, uint16_t lid);
+int __real_ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *mgid, uint16_t lid);
+int __wrap_ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *mgid, uint16_t lid);
 void __real_ibv_ack_async_event(struct ibv_async_event *event);
 void __wrap_ibv_ack_async_event(struct ibv_async_event *event);
 
@@ -197,6 +205,30 @@ int __wrap_ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
     enter();
     return left(__real_ibv_modify_qp(qp, attr, mask));
+}
+
+struct ibv_ah *__wrap_ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+    enter();
+    return left_with(__real_ibv_create_ah(pd, attr));
+}
+
+int __wrap_ibv_destroy_ah(struct ibv_ah *ah)
+{
+    enter();
+    return left(__real_ibv_destroy_ah(ah));
+}
+
+int __wrap_ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *mgid, uint16_t lid)
+{
+    enter();
+    return left(__real_ibv_attach_mcast(qp, mgid, lid));
+}
+
+int __wrap_ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *mgid, uint16_t lid)
+{
+    enter();
+    return left(__real_ibv_detach_mcast(qp, mgid, lid));
 }
 
 struct ibv_mr *__wrap_ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova,
@@ -251,6 +283,10 @@ int __real_rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t len);
 int __wrap_rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t len);
 int __real_rdma_disconnect(struct rdma_cm_id *id);
 int __wrap_rdma_disconnect(struct rdma_cm_id *id);
+int __real_rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context);
+int __wrap_rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context);
+int __real_rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr);
+int __wrap_rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr);
 int __real_rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
 int __wrap_rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
 int __real_rdma_ack_cm_event(struct rdma_cm_event *event);
@@ -316,6 +352,18 @@ int __wrap_rdma_disconnect(struct rdma_cm_id *id)
 {
     enter();
     return left(__real_rdma_disconnect(id));
+}
+
+int __wrap_rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
+{
+    enter();
+    return left(__real_rdma_join_multicast(id, addr, context));
+}
+
+int __wrap_rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
+{
+    enter();
+    return left(__real_rdma_leave_multicast(id, addr));
 }
 
 int __wrap_rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)

@@ -20,6 +20,9 @@ static const char *const kind_names[SIM_KINDS] = {
     [SIM_CM_CHANNEL] = "CM event channel",
     [SIM_CM_ID] = "CM id",
     [SIM_CM_EVENT] = "CM event",
+    [SIM_AH] = "address handle",
+    [SIM_ATTACHMENT] = "attachment to a group",
+    [SIM_MEMBER] = "group membership",
 };
 
 const char *sim_kind_name(enum sim_kind kind)
@@ -108,6 +111,8 @@ static void rings_free(struct sim_obj *obj)
         sim_release(SIM_OF(obj, struct sim_channel, obj)->queue);
     else if (obj->kind == SIM_CM_ID)
         sim_release(SIM_OF(obj, struct sim_id, obj)->id.route.path_rec);
+    else if (obj->kind == SIM_ATTACHMENT)
+        sim_release(SIM_OF(obj, struct sim_attachment, obj)->last_ns);
 }
 
 /* Every object begins with its struct sim_obj, so that is what was allocated. */

@@ -9,6 +9,8 @@
  */
 #include "sim.h"
 
+enum { LEAVING = 4 }; /* of a latency a datagram takes a part to leave, the rest is its way */
+
 bool sim_wqe_is_read(const struct sim_wqe *wqe)
 {
     return wqe->opcode == IBV_WR_RDMA_READ || wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
@@ -36,6 +38,8 @@ void sim_wqe_copy(struct sim_wqe *wqe)
 
 void sim_wqe_free(struct sim_wqe *wqe)
 {
+    if (wqe->ah)
+        wqe->ah->posted--;
     if (wqe->copy)
         sim_pool_put(wqe->copy, wqe->length ? wqe->length : 1);
     sim_pool_put(wqe, wqe->bytes);
@@ -173,6 +177,8 @@ static const char *wr_fault(const struct sim_qp *qp, const struct ibv_send_wr *w
     }
     if (length > node->attr.max_msg_bytes)
         return "longer than max_msg_sz";
+    if (sim_qp_is_ud(qp))
+        return sim_datagram_fault(qp, wr, length);
     bool is_atomic = is_read && wr->opcode != IBV_WR_RDMA_READ;
     if (is_atomic && (length != 8 || wr->wr.atomic.remote_addr % 8 != 0))
         return "an atomic takes eight aligned bytes";
@@ -199,6 +205,8 @@ static struct sim_wqe *wqe_new(struct sim_qp *qp, const struct ibv_send_wr *wr)
         wqe->rkey = wr->wr.atomic.rkey;
         wqe->compare_add = wr->wr.atomic.compare_add;
         wqe->swap = wr->wr.atomic.swap;
+    } else if (sim_qp_is_ud(qp)) {
+        sim_datagram_address(qp, wqe, wr);
     } else {
         wqe->remote_addr = wr->wr.rdma.remote_addr;
         wqe->rkey = wr->wr.rdma.rkey;
@@ -220,7 +228,7 @@ static void wqe_append(struct sim_qp *qp, struct sim_wqe *wqe)
 {
     wqe->seq = qp->post_seq;
     qp->post_seq = (qp->post_seq + 1) & SIM_PSN_MASK;
-    wqe->ready_ns = sim.now_ns + sim_latency();
+    wqe->ready_ns = sim.now_ns + sim_latency() / (sim_qp_is_ud(qp) ? LEAVING : 1);
     if (qp->sq_tail)
         qp->sq_tail->next = wqe;
     else

@@ -41,6 +41,29 @@ static const struct transition transitions[] = {
     {IBV_QPS_ERR, IBV_QPS_ERR, 0, 0},
 };
 
+/* For datagrams. */
+static const struct transition ud_transitions[] = {
+    {IBV_QPS_RESET, IBV_QPS_RESET, 0, 0},
+    {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0},
+    {IBV_QPS_INIT, IBV_QPS_RESET, 0, 0},
+    {IBV_QPS_INIT, IBV_QPS_ERR, 0, 0},
+    {IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY},
+    {IBV_QPS_INIT, IBV_QPS_RTR, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+    {IBV_QPS_RTR, IBV_QPS_RESET, 0, 0},
+    {IBV_QPS_RTR, IBV_QPS_ERR, 0, 0},
+    {IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+    {IBV_QPS_RTS, IBV_QPS_RESET, 0, 0},
+    {IBV_QPS_RTS, IBV_QPS_ERR, 0, 0},
+    {IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+    {IBV_QPS_ERR, IBV_QPS_RESET, 0, 0},
+    {IBV_QPS_ERR, IBV_QPS_ERR, 0, 0},
+};
+
+bool sim_qp_is_ud(const struct sim_qp *qp)
+{
+    return qp->init.qp_type == IBV_QPT_UD;
+}
+
 struct sim_qp *sim_qp_by_number(uint32_t qp_num)
 {
     if (qp_num < SIM_QPN_FIRST || qp_num - SIM_QPN_FIRST >= sim.qp_count)
@@ -71,8 +94,10 @@ static bool cap_fits(const struct fabric_node_attr *device, const struct ibv_qp_
 static int create_check(struct sim_pd *pd, const struct ibv_qp_init_attr *init)
 {
     const struct sim_node *node = sim_context_of(pd->pd.context)->node;
-    if (init->qp_type != IBV_QPT_RC || !init->send_cq || !init->recv_cq ||
-        init->send_cq->context != pd->pd.context || init->recv_cq->context != pd->pd.context)
+    bool is_ud = init->qp_type == IBV_QPT_UD;
+    if ((init->qp_type != IBV_QPT_RC && !is_ud) || (is_ud && init->srq) || !init->send_cq ||
+        !init->recv_cq || init->send_cq->context != pd->pd.context ||
+        init->recv_cq->context != pd->pd.context)
         return EINVAL;
     if (!sim_obj_check(&SIM_OF(init->send_cq, struct sim_cq, cq)->obj, SIM_CQ, "ibv_create_qp") ||
         !sim_obj_check(&SIM_OF(init->recv_cq, struct sim_cq, cq)->obj, SIM_CQ, "ibv_create_qp"))
@@ -84,6 +109,8 @@ static int create_check(struct sim_pd *pd, const struct ibv_qp_init_attr *init)
         return EINVAL;
     if (sim_rank_is_dead(sim.current) || node->removed)
         return EIO;
+    if (is_ud && sim_node_is_iwarp(node))
+        return EOPNOTSUPP;
     if (node->qps >= node->attr.max_qp || sim_fails(FABRIC_FAIL_VERBS, "ibv_create_qp"))
         return ENOMEM;
     return 0;
@@ -138,6 +165,8 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *ibv, struct ibv_qp_init_attr *init)
     qp->qp.qp_type = init->qp_type;
     qp->qp.state = qp->state = IBV_QPS_RESET;
     qp->qp.handle = qp->obj.number;
+    if (sim_qp_is_ud(qp))
+        qp->ud_number = sim.ud_count++;
     qp_remember(qp);
     users_add(qp, 1);
     return &qp->qp;
@@ -152,17 +181,20 @@ void sim_qp_set_state(struct sim_qp *qp, enum ibv_qp_state state)
     qp->state = state;
 }
 
-static const struct transition *transition_find(enum ibv_qp_state from, enum ibv_qp_state to)
+static const struct transition *transition_find(const struct sim_qp *qp, enum ibv_qp_state to)
 {
-    for (size_t i = 0; i < sizeof(transitions) / sizeof(transitions[0]); i++)
-        if (transitions[i].from == from && transitions[i].to == to)
-            return &transitions[i];
-    return NULL;
+    bool is_ud = sim_qp_is_ud(qp);
+    const struct transition *at = is_ud ? ud_transitions : transitions;
+    size_t bytes = is_ud ? sizeof(ud_transitions) : sizeof(transitions);
+    const struct transition *end = at + bytes / sizeof(*at);
+    while (at < end && (at->from != qp->state || at->to != to))
+        at++;
+    return at < end ? at : NULL;
 }
 
 static bool mask_fits(const struct sim_qp *qp, enum ibv_qp_state to, int mask)
 {
-    const struct transition *transition = transition_find(qp->state, to);
+    const struct transition *transition = transition_find(qp, to);
     if (!transition) {
         /* Into the error state the device goes by itself, so the program cannot know better. */
         if (qp->state != IBV_QPS_ERR)
@@ -177,6 +209,17 @@ static bool mask_fits(const struct sim_qp *qp, enum ibv_qp_state to, int mask)
                       "%#x",
                       qp->qp.qp_num, qp->state, to, missing, extra);
     return !missing && !extra;
+}
+
+const char *sim_route_fault(const struct sim_node *node, const struct ibv_ah_attr *attr)
+{
+    union ibv_gid gid, none = {0};
+    if (node->attr.transport == FABRIC_ROCE && !attr->is_global)
+        return "RoCE needs a global route";
+    sim_node_gid(node, attr->grh.sgid_index, &gid);
+    if (attr->is_global && memcmp(&gid, &none, sizeof(gid)) == 0)
+        return "the source GID index is empty";
+    return NULL;
 }
 
 static const char *attr_fault(const struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask)
@@ -195,15 +238,7 @@ static const char *attr_fault(const struct sim_qp *qp, const struct ibv_qp_attr 
         ((mask & IBV_QP_MIN_RNR_TIMER) && attr->min_rnr_timer > 31) ||
         ((mask & IBV_QP_TIMEOUT) && attr->timeout > 31))
         return "a timer or count is out of its range";
-    if (!(mask & IBV_QP_AV))
-        return NULL;
-    if (node->attr.transport == FABRIC_ROCE && !attr->ah_attr.is_global)
-        return "RoCE needs a global route";
-    union ibv_gid gid, none = {0};
-    sim_node_gid(node, attr->ah_attr.grh.sgid_index, &gid);
-    if (attr->ah_attr.is_global && memcmp(&gid, &none, sizeof(gid)) == 0)
-        return "the source GID index is empty";
-    return NULL;
+    return mask & IBV_QP_AV ? sim_route_fault(node, &attr->ah_attr) : NULL;
 }
 
 static void attr_store(struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask)
@@ -211,6 +246,8 @@ static void attr_store(struct sim_qp *qp, const struct ibv_qp_attr *attr, int ma
     struct ibv_qp_attr *to = &qp->attr;
     if (mask & IBV_QP_ACCESS_FLAGS)
         to->qp_access_flags = attr->qp_access_flags;
+    if (mask & IBV_QP_QKEY)
+        to->qkey = attr->qkey;
     if (mask & IBV_QP_PORT)
         to->port_num = attr->port_num;
     if (mask & IBV_QP_PATH_MTU)
@@ -367,6 +404,11 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
     struct sim_qp *qp = SIM_OF(ibv, struct sim_qp, qp);
     if (!sim_obj_check(&qp->obj, SIM_QP, "ibv_destroy_qp"))
         return EINVAL;
+    if (qp->attachments > 0) {
+        sim_violation("ibv_destroy_qp: QP %u is attached to %d groups", ibv->qp_num,
+                      qp->attachments);
+        return EBUSY;
+    }
     if (qp->async_reported != qp->async_acked)
         sim_violation("ibv_destroy_qp would hang: an async event of QP %u is not acknowledged",
                       ibv->qp_num);

@@ -134,7 +134,7 @@ static void partial_write(struct sim_qp *qp)
 /* Each ghost is of use only if the one before it arrived: the first that is lost ends the row. */
 void sim_ghosts_spawn(struct sim_qp *qp)
 {
-    if (sim.config.ghost_ppm == 0 && sim.config.partial_write_ppm == 0)
+    if (sim_qp_is_ud(qp) || (sim.config.ghost_ppm == 0 && sim.config.partial_write_ppm == 0))
         return;
     partial_write(qp);
     for (struct sim_wqe *wqe = qp->tx_next; wqe && has_left(wqe); wqe = wqe->next) {

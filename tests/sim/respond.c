@@ -8,7 +8,7 @@
 
 #include <arpa/inet.h>
 
-enum { GARBLE_BYTES = 16, GARBLE_SHIFT = 20 };
+enum { GARBLE_SHIFT = 20 };
 
 static bool needs_receive(const struct sim_wqe *wqe)
 {
@@ -113,7 +113,7 @@ static void report_remote(const struct sim_qp *qp, const struct sim_wqe *wqe, co
 static void garble_head(const struct sim_qp *from, uint8_t *bytes, uint64_t len)
 {
     if (from)
-        sim_garble(from->node, bytes, len < GARBLE_BYTES ? len : GARBLE_BYTES);
+        sim_garble(from->node, bytes, len < SIM_GARBLE_BYTES ? len : SIM_GARBLE_BYTES);
 }
 
 /* Where the head is told by immediate data, of those 8 of the bits that a receiver can check. */
@@ -155,7 +155,7 @@ static void receive_again(struct sim_qp *qp, struct sim_wqe *wqe)
     wqe->length = length;
 }
 
-static uint64_t room_of(const struct sim_rwqe *rwqe)
+uint64_t sim_receive_room(const struct sim_rwqe *rwqe)
 {
     uint64_t room = 0;
 
@@ -164,9 +164,8 @@ static uint64_t room_of(const struct sim_rwqe *rwqe)
     return room;
 }
 
-/* What is wrong with the keys of a receive; the regions of the dead are gone before their queue
- * pairs. */
-static enum sim_key_fault receive_fault(const struct sim_qp *qp, const struct sim_rwqe *rwqe)
+/* The regions of the dead are gone before their queue pairs. */
+enum sim_key_fault sim_receive_fault(const struct sim_qp *qp, const struct sim_rwqe *rwqe)
 {
     const struct ibv_pd *pd = qp->init.srq ? qp->init.srq->pd : qp->qp.pd;
     enum sim_key_fault fault = sim_rank_is_dead(qp->obj.rank) ? SIM_KEY_STALE : SIM_KEY_OK;
@@ -189,8 +188,8 @@ static enum sim_answer receive(struct sim_qp *qp, const struct sim_qp *requester
         sim_push_recv(qp, rwqe, wqe, IBV_WC_SUCCESS);
         return SIM_ANSWER_ACK;
     }
-    uint64_t room = room_of(rwqe);
-    enum sim_key_fault fault = receive_fault(qp, rwqe);
+    uint64_t room = sim_receive_room(rwqe);
+    enum sim_key_fault fault = sim_receive_fault(qp, rwqe);
 
     if (wqe->length > room) {
         sim_violation("QP %u: a message of %u bytes meets a receive of %llu", qp->qp.qp_num,

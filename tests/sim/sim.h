@@ -29,6 +29,7 @@
 #define SIM_OF(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 enum { SIM_PORT = 1, SIM_QPN_FIRST = 0x11, SIM_PSN_MASK = 0xffffff, SIM_TORN_MAX = 128 };
+enum { SIM_MTU = IBV_MTU_1024, SIM_MTU_BYTES = 1024, SIM_GARBLE_BYTES = 16 };
 
 /* ---- objects ---- */
 
@@ -43,6 +44,9 @@ enum sim_kind {
     SIM_CM_CHANNEL,
     SIM_CM_ID,
     SIM_CM_EVENT,
+    SIM_AH,
+    SIM_ATTACHMENT,
+    SIM_MEMBER,
     SIM_KINDS
 };
 
@@ -142,6 +146,23 @@ struct sim_srq {
     struct ibv_srq srq;
 };
 
+struct sim_ah {
+    struct sim_obj obj;
+    struct ibv_ah_attr attr;
+    int posted; /* sends that go by it */
+    struct ibv_ah ah;
+};
+
+/* A queue pair listens to a group. */
+struct sim_attachment {
+    struct sim_obj obj;
+    struct sim_attachment *next;
+    struct sim_qp *qp;
+    union ibv_gid mgid;
+    uint64_t *last_ns; /* by sender: the arrival of its last datagram */
+    uint32_t senders;
+};
+
 enum sim_wqe_state { SIM_WQE_QUEUED, SIM_WQE_SENT, SIM_WQE_DONE };
 
 /* A posted send, until a completion that covers it is polled (or, iWARP, until it arrived). */
@@ -152,7 +173,8 @@ struct sim_wqe {
     uint64_t sum;
     uint64_t ready_ns; /* earliest arrival */
     uint64_t ack_ns;
-    uint32_t rkey, length, seq;
+    struct sim_ah *ah; /* of a datagram */
+    uint32_t rkey, qkey, length, seq;
     uint32_t bytes; /* of this struct, for the pool */
     __be32 imm;
     uint16_t num_sge;
@@ -199,6 +221,8 @@ struct sim_qp {
     bool closed;     /* in the error state by its owner's wish */
     bool flushing, flush_recvs, last_wqe_raised;
     struct sim_id *iw_id;
+    int attachments;    /* to groups */
+    uint32_t ud_number; /* from 0, among those for datagrams */
     uint32_t async_reported, async_acked;
     struct ibv_qp qp;
 };
@@ -245,6 +269,7 @@ struct sim_cm_event {
     struct sim_cm_event *next;
     struct sim_id *owner; /* whose destruction waits for it; a listener for its requests */
     struct sim_id *id;
+    struct sim_member *member; /* of a group, whose leaving waits for it, too */
     uint8_t data[256];
     struct rdma_cm_event ev;
 };
@@ -264,6 +289,7 @@ struct sim_id {
     uint16_t port;
     struct sim_id *node_next; /* the node's bound ids */
     struct sim_id *peer;
+    struct sim_member *members;
     struct sim_context *context;
 
     uint32_t local_qpn, remote_qpn, local_psn, remote_psn;
@@ -271,6 +297,16 @@ struct sim_id {
     uint8_t ack_timeout; /* of the option, 0: the default */
     struct sim_node *remote_node;
     struct rdma_cm_id id;
+};
+
+/* A group that an id has joined, or asked to, until it leaves. */
+struct sim_member {
+    struct sim_obj obj;
+    struct sim_member *next; /* of the id's */
+    struct sim_id *id;
+    struct sockaddr_storage addr;
+    void *context;
+    uint32_t reported, acked;
 };
 
 /* ---- nodes, ranks ---- */
@@ -334,6 +370,8 @@ struct sim_fabric {
     struct sim_mr **mrs;
     size_t mr_count, mr_cap;
     struct sim_blocked *blocked;
+    struct sim_attachment *attachments; /* of all queue pairs, newest first */
+    uint32_t ud_count;                  /* of queue pairs for datagrams ever made */
     struct fabric_counters counters;
 };
 
@@ -384,7 +422,9 @@ enum sim_trace {
     SIM_T_LINK,
     SIM_T_KILL,
     SIM_T_GHOST,
-    SIM_T_PARTIAL
+    SIM_T_PARTIAL,
+    SIM_T_DATAGRAM,
+    SIM_T_DATAGRAM_LOST
 };
 void sim_trace(enum sim_trace what, uint64_t a, uint64_t b, uint64_t c);
 void sim_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -483,9 +523,15 @@ enum sim_answer { SIM_ANSWER_ACK, SIM_ANSWER_RNR, SIM_ANSWER_NAK, SIM_ANSWER_SIL
 /* The responder executes one message. NAK: *status is what the requester completes with. */
 enum sim_answer sim_respond(struct sim_qp *responder, const struct sim_qp *requester,
                             struct sim_wqe *wqe, enum ibv_wc_status *status);
+uint64_t sim_receive_room(const struct sim_rwqe *rwqe);
+/* What is wrong with the keys of a receive. */
+enum sim_key_fault sim_receive_fault(const struct sim_qp *qp, const struct sim_rwqe *rwqe);
 enum ibv_wc_status sim_respond_finish(struct sim_qp *requester, struct sim_wqe *wqe);
 struct sim_qp *sim_qp_by_number(uint32_t qp_num);
 struct sim_qp *sim_qp_peer(const struct sim_qp *qp); /* alive, or NULL */
+bool sim_qp_is_ud(const struct sim_qp *qp);
+/* What is wrong with an address vector, or NULL. */
+const char *sim_route_fault(const struct sim_node *node, const struct ibv_ah_attr *attr);
 void sim_qp_set_state(struct sim_qp *qp, enum ibv_qp_state state);
 void sim_qp_drop_work(struct sim_qp *qp);
 void sim_qp_error(struct sim_qp *qp, const char *why);
@@ -522,7 +568,9 @@ void sim_cm_post(struct sim_id *id, enum rdma_cm_event_type type, int status,
                  const struct sim_cm_msg *msg, uint16_t padded_len);
 void sim_cm_post_request(struct sim_id *listener, struct sim_id *fresh,
                          const struct sim_cm_msg *msg);
-void sim_cm_forget(struct sim_id *id);
+void sim_cm_post_join(struct sim_member *member, int status);
+/* Unread events of the id vanish, or only those of its membership of a group. */
+void sim_cm_forget(struct sim_id *id, const struct sim_member *member);
 void sim_fault(enum fabric_fault kind);
 void sim_cm_send(struct sim_id *from, enum sim_cm_kind kind, struct sim_cm_msg *proto);
 void sim_cm_hangup(struct sim_id *id); /* what the kernel tells the peer when an id goes */
@@ -534,6 +582,15 @@ bool sim_addr_is_any(const struct sockaddr *addr);
 size_t sim_addr_len(const struct sockaddr *addr);
 void sim_id_reclaim(struct sim_id *id);
 void sim_iw_closed(struct sim_id *id); /* iWARP: the stream ended under an established id */
+
+/* ---- mcast.c ---- */
+/* What the event of a join tells. */
+void sim_member_param(const struct sim_member *member, bool joined, struct rdma_ud_param *param);
+const char *sim_datagram_fault(const struct sim_qp *qp, const struct ibv_send_wr *wr,
+                               uint64_t length);
+void sim_datagram_address(const struct sim_qp *qp, struct sim_wqe *wqe,
+                          const struct ibv_send_wr *wr);
+void sim_datagram_send(struct sim_qp *qp, const struct sim_wqe *wqe);
 
 /* ---- fail.c ---- */
 /* True: this call is to fail. call is its name. */

@@ -16,6 +16,7 @@ tests_sim_libfabric_sim_la_SOURCES = \
 	tests/sim/fabric.h \
 	tests/sim/fail.c \
 	tests/sim/faults.c \
+	tests/sim/mcast.c \
 	tests/sim/mem.c \
 	tests/sim/names.c \
 	tests/sim/node.c \
@@ -38,17 +39,20 @@ SIM_WRAP = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=posix_memalign 
 
 # Link flags of programs with several threads (guard.c).
 GUARD_WRAP = -Wl,--wrap=ibv_create_cq,--wrap=ibv_create_qp,--wrap=ibv_destroy_qp \
+	-Wl,--wrap=ibv_attach_mcast,--wrap=ibv_detach_mcast \
+	-Wl,--wrap=ibv_create_ah,--wrap=ibv_destroy_ah \
 	-Wl,--wrap=ibv_modify_qp,--wrap=ibv_reg_mr_iova2,--wrap=ibv_dereg_mr \
 	-Wl,--wrap=_ibv_query_gid_ex -Wl,--wrap=ibv_get_async_event,--wrap=ibv_ack_async_event \
 	-Wl,--wrap=rdma_create_id,--wrap=rdma_destroy_id,--wrap=rdma_resolve_addr \
 	-Wl,--wrap=rdma_resolve_route,--wrap=rdma_init_qp_attr,--wrap=rdma_connect \
 	-Wl,--wrap=rdma_accept,--wrap=rdma_establish,--wrap=rdma_reject,--wrap=rdma_disconnect \
+	-Wl,--wrap=rdma_join_multicast,--wrap=rdma_leave_multicast \
 	-Wl,--wrap=rdma_get_cm_event,--wrap=rdma_ack_cm_event \
 	-Wl,--wrap=getifaddrs,--wrap=freeifaddrs
 
 if HAVE_CMOCKA
 VBN_SIM_TESTS = tests/sim/test_fabric tests/sim/test_misuse tests/sim/test_faults \
-	tests/sim/test_failing_calls
+	tests/sim/test_failing_calls tests/sim/test_mcast
 check_PROGRAMS += $(VBN_SIM_TESTS)
 TESTS += $(VBN_SIM_TESTS)
 endif
@@ -59,6 +63,8 @@ tests_sim_test_misuse_SOURCES = tests/sim/test_misuse.c tests/sim/rig.c tests/si
 tests_sim_test_misuse_LDADD = tests/sim/libfabric_sim.la $(CMOCKA_LIBS)
 tests_sim_test_faults_SOURCES = tests/sim/test_faults.c tests/sim/rig.c tests/sim/rig.h
 tests_sim_test_faults_LDADD = tests/sim/libfabric_sim.la $(CMOCKA_LIBS)
+tests_sim_test_mcast_SOURCES = tests/sim/test_mcast.c tests/sim/rig.c tests/sim/rig.h
+tests_sim_test_mcast_LDADD = tests/sim/libfabric_sim.la $(CMOCKA_LIBS)
 tests_sim_test_failing_calls_SOURCES = tests/sim/test_failing_calls.c tests/sim/world.c \
 	tests/sim/world.h
 tests_sim_test_failing_calls_LDADD = libverbena_core.la tests/sim/libfabric_sim.la $(CMOCKA_LIBS)

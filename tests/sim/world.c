@@ -312,9 +312,10 @@ void world_calm(struct world *world)
 {
     struct fabric_config *config = fabric_config();
     config->rnr_ppm = config->drop_ppm = config->retry_exc_ppm = config->qp_fatal_ppm =
-        config->unsound_ppm = 0;
+        config->unsound_ppm = config->datagram_lost_ppm = config->datagram_late_ppm = 0;
     config->ghost_ppm = config->partial_write_ppm = config->flap_ppm = 0;
-    config->cm_lost_ppm = config->cm_reject_ppm = config->cm_addr_error_ppm = 0;
+    config->cm_lost_ppm = config->cm_reject_ppm = config->cm_addr_error_ppm =
+        config->join_error_ppm = 0;
     config->verbs_fail_ppm = config->cm_fail_ppm = config->alloc_fail_ppm = 0;
     world->slowness_ppm = 0;
     for (int i = 0; i < world->count; i++) {
