@@ -47,6 +47,9 @@ enum fake_call {
     FAKE_ESTABLISH,
     FAKE_REJECT,
     FAKE_DISCONNECT,
+    FAKE_JOIN,
+    FAKE_CREATE_AH,
+    FAKE_ATTACH,
     FAKE_CALLS
 };
 

@@ -269,7 +269,7 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, v
 {
     if (fake_fails(FAKE_CREATE_ID))
         return -1;
-    assert_int_equal(ps, RDMA_PS_TCP);
+    assert_true(ps == RDMA_PS_TCP || ps == RDMA_PS_UDP);
     *id = id_new(channel, context);
     return 0;
 }
@@ -321,6 +321,31 @@ int rdma_listen(struct rdma_cm_id *id, int backlog)
         return -1;
     assert_true(backlog > 0);
     fake_id(id)->listening = true;
+    return 0;
+}
+
+/* The event that it has been is there at once. */
+int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
+{
+    struct rdma_ud_param ud = {.qp_num = 0xffffff, .qkey = 0x1234567};
+    const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
+
+    if (fake_fails(FAKE_JOIN))
+        return -1;
+    assert_non_null(fake_id(id)->id.verbs);
+    ud.private_data = context;
+    ud.ah_attr.is_global = 1;
+    memset(&ud.ah_attr.grh.dgid.raw[10], 0xff, 2);
+    memcpy(&ud.ah_attr.grh.dgid.raw[12], &in->sin_addr, 4);
+    event_new(id, RDMA_CM_EVENT_MULTICAST_JOIN, 0, NULL, 0)->ev.param.ud = ud;
+    fake_born(1);
+    return 0;
+}
+
+int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
+{
+    (void)id, (void)addr;
+    fake_born(-1);
     return 0;
 }
 

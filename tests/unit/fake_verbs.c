@@ -719,6 +719,43 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
     return 0;
 }
 
+struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+    struct ibv_ah *ah;
+
+    (void)attr;
+    if (fake_fails(FAKE_CREATE_AH))
+        return NULL;
+    ah = fake_alloc(1, sizeof(*ah));
+    ah->context = pd->context;
+    ah->pd = pd;
+    fake_born(1);
+    return ah;
+}
+
+int ibv_destroy_ah(struct ibv_ah *ah)
+{
+    free(ah);
+    fake_born(-1);
+    return 0;
+}
+
+int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+    (void)qp, (void)gid, (void)lid;
+    if (fake_fails(FAKE_ATTACH))
+        return errno;
+    fake_born(1);
+    return 0;
+}
+
+int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+    (void)qp, (void)gid, (void)lid;
+    fake_born(-1);
+    return 0;
+}
+
 void fake_send_completes(struct ibv_qp *qp, unsigned n, enum ibv_wc_status status)
 {
     struct fake_qp *f = fake_qp(qp);
