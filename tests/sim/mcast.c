@@ -18,7 +18,6 @@ enum {
     GROUP_QPN = 0xffffff,
     GROUP_LID_FIRST = 0xc000,
     GROUP_LID_MASK = 0x1fff,
-    QKEY_OF_QP = 1u << 31, /* a send with such a key goes by its queue pair's */
     GRH_BYTES = 40,
     LATE_NS = 100000
 };
@@ -298,7 +297,7 @@ void sim_datagram_address(const struct sim_qp *qp, struct sim_wqe *wqe,
 
     wqe->ah = SIM_OF(wr->wr.ud.ah, struct sim_ah, ah);
     wqe->ah->posted++;
-    wqe->qkey = qkey & QKEY_OF_QP ? qp->attr.qkey : qkey;
+    wqe->qkey = qkey >> 31 ? qp->attr.qkey : qkey; /* the highest bit: by the queue pair's own */
 }
 
 /* ---- on the way ---- */

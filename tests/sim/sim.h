@@ -29,7 +29,8 @@
 #define SIM_OF(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 enum { SIM_PORT = 1, SIM_QPN_FIRST = 0x11, SIM_PSN_MASK = 0xffffff, SIM_TORN_MAX = 128 };
-enum { SIM_MTU = IBV_MTU_1024, SIM_MTU_BYTES = 1024, SIM_GARBLE_BYTES = 16 };
+#define SIM_MTU IBV_MTU_1024
+enum { SIM_MTU_BYTES = 128 << SIM_MTU, SIM_GARBLE_BYTES = 16 };
 
 /* ---- objects ---- */
 
