@@ -473,11 +473,12 @@ static void counters_text(const btl_verbena_module_t *module, char *text, size_t
              " gets=%" PRIu64 " get_bytes=%" PRIu64 " conns=%" PRIu64 " acks=%" PRIu64
              " crossed=%" PRIu64 " refused=%" PRIu64 " lost=%" PRIu64 " stalls=%" PRIu64
              " bad=%" PRIu64 " ring_msgs=%" PRIu64 " bare_msgs=%" PRIu64 " rider_msgs=%" PRIu64
-             " served=%lu",
+             " casts=%" PRIu64 " cast_repairs=%" PRIu64 " served=%lu",
              OPAL_PROC_MY_NAME.vpid, module->attr.device, c.tx_msgs, c.tx_bytes, c.rx_msgs,
              c.rx_bytes, c.puts, c.put_bytes, c.gets, c.get_bytes, c.conns_made, c.acks_sent,
              c.conns_crossed, c.conns_refused, c.conns_lost, c.stalls, c.bad_messages, c.ring_msgs,
-             c.bare_msgs, c.rider_msgs, atomic_load(&module->served_count));
+             c.bare_msgs, c.rider_msgs, c.casts, c.cast_repairs,
+             atomic_load(&module->served_count));
 }
 
 static void dump(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint, int verbose)

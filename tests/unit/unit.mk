@@ -4,7 +4,7 @@
 if HAVE_CMOCKA
 # Over verbs that do what the test says (fake.h).
 UNIT_FAKED = tests/unit/test_away tests/unit/test_bare tests/unit/test_cm tests/unit/test_conn tests/unit/test_cq tests/unit/test_device \
-	tests/unit/test_endpoint tests/unit/test_flow tests/unit/test_half tests/unit/test_mem \
+	tests/unit/test_endpoint tests/unit/test_flow tests/unit/test_group tests/unit/test_half tests/unit/test_mem \
 	tests/unit/test_netif tests/unit/test_options tests/unit/test_pool tests/unit/test_progress \
 	tests/unit/test_qp tests/unit/test_qpmap tests/unit/test_ready tests/unit/test_recover tests/unit/test_rider tests/unit/test_ring tests/unit/test_rma tests/unit/test_rx \
 	tests/unit/test_stranger \
@@ -37,6 +37,8 @@ tests_unit_test_endpoint_SOURCES = tests/unit/test_endpoint.c $(UNIT_COMMON)
 tests_unit_test_endpoint_LDFLAGS = $(UNIT_LINK)
 tests_unit_test_flow_SOURCES = tests/unit/test_flow.c $(UNIT_COMMON)
 tests_unit_test_flow_LDFLAGS = $(UNIT_LINK)
+tests_unit_test_group_SOURCES = tests/unit/test_group.c $(UNIT_COMMON)
+tests_unit_test_group_LDFLAGS = $(UNIT_LINK)
 tests_unit_test_half_SOURCES = tests/unit/test_half.c $(UNIT_COMMON)
 tests_unit_test_half_LDFLAGS = $(UNIT_LINK)
 tests_unit_test_mem_SOURCES = tests/unit/test_mem.c $(UNIT_COMMON)

@@ -1,0 +1,701 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A group of three, two of whom are played: what is multicast, what goes by connections, and when.
+ */
+#include "lone.h"
+
+#include "group.h"
+
+#include <errno.h>
+
+enum { ME, ONE, TWO, COUNT };
+
+static vbn_context_t *ctx;
+static struct vbn_conn *conn[COUNT];
+static vbn_endpoint_t *ep[COUNT];
+static vbn_group_t *group;
+static struct vbn_op op[2 * VBN_GROUP_WINDOW_MAX];
+static char memory[20000];
+
+static vbn_group_t *open_group(void)
+{
+    vbn_peer_t *peers[COUNT] = {NULL, (vbn_peer_t *)ep[ONE], (vbn_peer_t *)ep[TWO]};
+    vbn_group_t *g = NULL;
+    struct vbn_error err;
+
+    assert_int_equal(vbn_group_open(ctx, 5, peers, COUNT, ME, &g, &err), VBN_OK);
+    return g;
+}
+
+static int setup(void **state)
+{
+    lone_setup(state);
+    memset(op, 0, sizeof(op));
+    ctx = lone_open(NULL);
+    conn[ONE] = lone_connect(ctx, 7);
+    conn[TWO] = lone_connect(ctx, 8);
+    ep[ONE] = conn[ONE]->ep;
+    ep[TWO] = conn[TWO]->ep;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    lone_close(ctx);
+    return lone_teardown(state);
+}
+
+/* --- what the others say ------------------------------------------------------------------------
+ */
+
+/* A datagram of FROM's with LEN bytes of DATA behind its head lies with the device. */
+static void datagram_of(uint64_t id, int from, uint8_t kind, uint32_t number, const void *data,
+                        size_t len)
+{
+    char bytes[VBN_GRH_LEN + VBN_CAST_MAX] = {0};
+    struct vbn_wire_cast head = {
+        .group = id, .number = number, .sender = (uint16_t)from, .kind = kind};
+
+    vbn_wire_cast_write(bytes + VBN_GRH_LEN, &head);
+    if (len)
+        memcpy(bytes + VBN_GRH_LEN + sizeof(head), data, len);
+    assert_true(fake_message(group->qp, bytes, VBN_GRH_LEN + sizeof(head) + len));
+    vbn_progress(ctx); /* no time passes */
+}
+
+static void hello_of(int from)
+{
+    datagram_of(group->id, from, VBN_CAST_HELLO, 0, NULL, 0);
+}
+
+/* A whole message TAG of 8 bytes, VALUE. */
+static size_t eager(char *bytes, uint64_t tag, uint64_t value)
+{
+    vbn_wire_tag_write(bytes, &(struct vbn_wire_tag){.tag = tag, .len = sizeof(value)});
+    memcpy(bytes + sizeof(struct vbn_wire_tag), &value, sizeof(value));
+    return sizeof(struct vbn_wire_tag) + sizeof(value);
+}
+
+static void cast_of(int from, uint32_t number, uint64_t tag, uint64_t value)
+{
+    char bytes[64];
+
+    datagram_of(group->id, from, VBN_TAG_EAGER, number, bytes, eager(bytes, tag, value));
+}
+
+/* The same by its connection. */
+static void again_of(int from, uint32_t number, uint64_t tag, uint64_t value)
+{
+    char bytes[64];
+    struct vbn_wire_cast head = {
+        .group = group->id, .number = number, .sender = (uint16_t)from, .kind = VBN_TAG_EAGER};
+
+    vbn_wire_cast_write(bytes, &head);
+    lone_tagged(conn[from], VBN_TAG_CAST, bytes,
+                sizeof(head) + eager(bytes + sizeof(head), tag, value));
+}
+
+static void word_of(int from, uint8_t kind, uint32_t number)
+{
+    char bytes[sizeof(struct vbn_wire_cast)];
+    struct vbn_wire_cast word = {
+        .group = group->id, .number = number, .sender = (uint16_t)from, .kind = kind};
+
+    vbn_wire_cast_write(bytes, &word);
+    lone_tagged(conn[from], VBN_TAG_CAST, bytes, sizeof(bytes));
+}
+
+/* --- what they get ------------------------------------------------------------------------------
+ */
+
+static unsigned cast_count(void)
+{
+    return fake_qp(group->qp)->send_count;
+}
+
+/* The Nth datagram that was posted. */
+static struct vbn_wire_cast cast_at(unsigned n)
+{
+    const struct fake_send *send = &fake_qp(group->qp)->sends[n];
+    struct vbn_wire_cast head;
+
+    assert_in_range(n, 0, cast_count() - 1);
+    assert_true(vbn_wire_cast_read(send->bytes, send->sge.length, &head));
+    assert_int_equal(head.group, group->id);
+    assert_int_equal(head.sender, ME);
+    return head;
+}
+
+/* The last that TO was sent by its connection is about the group: KIND with NUMBER. */
+static void assert_told(int to, uint8_t kind, uint32_t number)
+{
+    struct vbn_wire_hdr hdr;
+    struct vbn_wire_cast word = {0};
+    const struct fake_send *send = lone_send_at(conn[to], lone_sent(conn[to]) - 1, &hdr);
+
+    assert_int_equal(hdr.type, VBN_WIRE_TAG);
+    assert_int_equal(hdr.id, VBN_TAG_CAST);
+    assert_true(vbn_wire_cast_read(send->bytes + sizeof(hdr), hdr.len, &word));
+    assert_int_equal(word.group, group->id);
+    assert_int_equal(word.sender, ME);
+    assert_int_equal(word.kind, kind);
+    assert_int_equal(word.number, number);
+}
+
+/* How often TO has been told anything about groups. */
+static unsigned words_to(int to)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < lone_sent(conn[to]); i++) {
+        struct vbn_wire_hdr hdr;
+
+        lone_send_at(conn[to], i, &hdr);
+        n += hdr.type == VBN_WIRE_TAG && hdr.id == VBN_TAG_CAST;
+    }
+    return n;
+}
+
+/* All datagrams that were posted have left. */
+static void all_left(void)
+{
+    struct fake_qp *qp = fake_qp(group->qp);
+
+    for (unsigned i = qp->send_done; i < qp->send_count; i++)
+        if (qp->sends[i].wr.send_flags & IBV_SEND_SIGNALED)
+            fake_send_completes(group->qp, i, IBV_WC_SUCCESS);
+    lone_progress(ctx);
+}
+
+static void make_ready(void)
+{
+    group = open_group();
+    lone_progress(ctx);
+    hello_of(ONE);
+    hello_of(TWO);
+    all_left();
+    assert_int_equal(vbn_group_ready(group), VBN_OK);
+}
+
+/* Datagrams with data so far. */
+static unsigned casts_before;
+
+static void make_ready_and_quiet(void)
+{
+    make_ready();
+    for (int i = 0; i < 200; i++) { /* hellos become rare, and end */
+        lone_pass(ctx, 10);
+        all_left();
+    }
+    casts_before = cast_count();
+}
+
+static int send_value(struct vbn_op *o, const uint64_t *value)
+{
+    return vbn_group_send(group, value, sizeof(*value), 3, o);
+}
+
+/* --- joining ------------------------------------------------------------------------------------
+ */
+
+static void ready_when_all_are_heard(void **state)
+{
+    (void)state;
+    group = open_group();
+    assert_int_equal(vbn_group_ready(group), VBN_PENDING);
+    assert_null(group->qp);
+    lone_progress(ctx);
+    assert_non_null(group->qp);
+    assert_int_equal(cast_at(0).kind, VBN_CAST_HELLO);
+    assert_int_equal(fake_qp_posted(group->qp), VBN_GROUP_LANDINGS);
+    hello_of(ONE);
+    hello_of(ONE);
+    hello_of(ME); /* its own comes back */
+    assert_int_equal(vbn_group_ready(group), VBN_PENDING);
+    assert_int_equal(send_value(&op[0], &(uint64_t){1}), VBN_ERR_AGAIN);
+    hello_of(TWO);
+    assert_int_equal(vbn_group_ready(group), VBN_OK);
+}
+
+static void says_hello_until_heard(void **state)
+{
+    unsigned said;
+
+    (void)state;
+    make_ready();
+    for (int i = 0; i < 400; i++) {
+        lone_pass(ctx, 10);
+        all_left();
+    }
+    said = cast_count();
+    assert_in_range(said, 4, 12);
+    lone_pass(ctx, 3000);
+    assert_int_equal(cast_count(), said);
+}
+
+static void others_are_passed_over(void **state)
+{
+    (void)state;
+    make_ready_and_quiet();
+    datagram_of(group->id + 1, ONE, VBN_TAG_EAGER, 0, memory, 30);
+    datagram_of(group->id, COUNT, VBN_TAG_EAGER, 0, memory, 30);
+    datagram_of(group->id, ONE, VBN_TAG_NEXT + 1, 0, memory, 30);
+    assert_true(fake_message(group->qp, memory, 7));
+    assert_true(fake_message(group->qp, memory, VBN_GRH_LEN + 3));
+    lone_progress(ctx);
+    assert_int_equal(ctx->counters.bad_messages, 0);
+    assert_int_equal(group->member[ONE].next, 0);
+    memset(memory, 0xff, 30); /* a tag that cannot be */
+    datagram_of(group->id, ONE, VBN_TAG_EAGER, 0, memory, 30);
+    assert_int_equal(ctx->counters.bad_messages, 1);
+    assert_int_equal(group->member[ONE].next, 0);
+    assert_int_equal(ep[ONE]->state, VBN_EP_OPEN);
+}
+
+static void cannot_join(void **state)
+{
+    static const enum fake_call calls[] = {FAKE_JOIN,      FAKE_CREATE_AH, FAKE_ATTACH,
+                                           FAKE_CREATE_QP, FAKE_REG_MR,    FAKE_QUERY_PORT};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        fake_fail(calls[i], 1, EPERM);
+        group = open_group();
+        lone_progress(ctx);
+        assert_int_equal(vbn_group_ready(group), VBN_ERR_DEVICE);
+        assert_int_equal(send_value(&op[0], &(uint64_t){1}), VBN_ERR_DEVICE);
+        fake_fail(calls[i], 1, 0);
+        vbn_group_close(group);
+        lone_pass(ctx, 20);
+        assert_true(LIST_EMPTY(&ctx->groups));
+    }
+}
+
+static void address_not_joined(void **state)
+{
+    (void)state;
+    fake_fail(FAKE_JOIN, 1, EAGAIN);
+    group = open_group();
+    assert_int_equal(vbn_group_ready(group), VBN_ERR_DEVICE);
+}
+
+/* --- sending ------------------------------------------------------------------------------------
+ */
+
+static void over_at_once_and_kept(void **state)
+{
+    uint64_t value = 77;
+    struct vbn_wire_cast head;
+
+    (void)state;
+    make_ready_and_quiet();
+    assert_int_equal(send_value(&op[0], &value), VBN_OK);
+    head = cast_at(casts_before);
+    assert_int_equal(head.kind, VBN_TAG_EAGER);
+    assert_int_equal(head.number, 0);
+    assert_int_equal(group->acked, 0);
+    word_of(ONE, VBN_CAST_ACK, 1);
+    assert_int_equal(group->acked, 0);
+    word_of(TWO, VBN_CAST_ACK, 1);
+    assert_int_equal(group->acked, 1);
+}
+
+static void long_ones_in_parts(void **state)
+{
+    size_t len;
+    unsigned n;
+
+    (void)state;
+    make_ready_and_quiet();
+    len = 3u * group->mtu;
+    assert_int_equal(vbn_group_send(group, memory, len, 3, &op[0]), VBN_OK);
+    n = cast_count() - casts_before;
+    assert_true(n > 3);
+    for (unsigned i = 0; i < n; i++) {
+        assert_int_equal(cast_at(casts_before + i).kind, i ? VBN_TAG_NEXT : VBN_TAG_FIRST);
+        assert_int_equal(cast_at(casts_before + i).number, i);
+    }
+}
+
+static void no_more_than_the_window(void **state)
+{
+    uint32_t w;
+
+    (void)state;
+    make_ready_and_quiet();
+    w = group->window;
+    for (uint32_t i = 0; i < w; i++)
+        assert_int_equal(send_value(&op[i], &(uint64_t){1}), VBN_OK);
+    assert_int_equal(send_value(&op[w], &(uint64_t){1}), VBN_PENDING);
+    all_left();
+    word_of(ONE, VBN_CAST_ACK, w);
+    lone_progress(ctx);
+    assert_int_equal(op[w].status, VBN_PENDING);
+    word_of(TWO, VBN_CAST_ACK, 1);
+    lone_progress(ctx);
+    assert_int_equal(op[w].status, VBN_OK);
+    assert_int_equal(cast_at(cast_count() - 1).number, w);
+}
+
+static void not_before_it_has_left(void **state)
+{
+    uint32_t w;
+
+    (void)state;
+    make_ready_and_quiet();
+    w = group->window;
+    for (uint32_t i = 0; i < w; i++)
+        assert_int_equal(send_value(&op[i], &(uint64_t){1}), VBN_OK);
+    word_of(ONE, VBN_CAST_ACK, w);
+    word_of(TWO, VBN_CAST_ACK, w);
+    assert_int_equal(send_value(&op[w], &(uint64_t){1}), VBN_PENDING);
+    all_left();
+    lone_progress(ctx);
+    assert_int_equal(op[w].status, VBN_OK);
+}
+
+/* --- receiving ----------------------------------------------------------------------------------
+ */
+
+static void receive(int from, struct vbn_op *o, uint64_t *value)
+{
+    assert_int_equal(vbn_tag_recv(ctx, ep[from], value, sizeof(*value), 3, VBN_TAG_MAX, o),
+                     VBN_PENDING);
+}
+
+static void taken_in_their_order(void **state)
+{
+    uint64_t got[3] = {0};
+
+    (void)state;
+    make_ready_and_quiet();
+    for (int i = 0; i < 3; i++)
+        receive(ONE, &op[i], &got[i]);
+    cast_of(ONE, 0, 3, 10);
+    cast_of(ONE, 2, 3, 12); /* the one before is missing */
+    assert_int_equal(got[1], 0);
+    assert_told(ONE, VBN_CAST_ASK, 1);
+    cast_of(ONE, 0, 3, 99); /* once more */
+    again_of(ONE, 1, 3, 11);
+    again_of(ONE, 2, 3, 12);
+    cast_of(ONE, 2, 3, 99);
+    for (uint64_t i = 0; i < 3; i++) {
+        assert_int_equal(op[i].status, VBN_OK);
+        assert_int_equal(got[i], 10 + i);
+    }
+}
+
+static void asks_once(void **state)
+{
+    unsigned said;
+
+    (void)state;
+    make_ready_and_quiet();
+    cast_of(ONE, 1, 3, 11);
+    said = words_to(ONE);
+    cast_of(ONE, 2, 3, 12);
+    cast_of(ONE, 3, 3, 13);
+    assert_int_equal(words_to(ONE), said);
+    again_of(ONE, 0, 3, 10);
+    cast_of(ONE, 2, 3, 12); /* another one is missing */
+    assert_int_equal(words_to(ONE), said + 1);
+    assert_told(ONE, VBN_CAST_ASK, 1);
+}
+
+static void acknowledges_half_a_window(void **state)
+{
+    unsigned said;
+
+    (void)state;
+    make_ready_and_quiet();
+    said = words_to(ONE);
+    for (uint32_t i = 0; i < group->window / 2 - 1; i++)
+        cast_of(ONE, i, 3, i);
+    assert_int_equal(words_to(ONE), said);
+    cast_of(ONE, group->window / 2 - 1, 3, 0);
+    assert_told(ONE, VBN_CAST_ACK, group->window / 2);
+}
+
+static void acknowledges_what_is_old(void **state)
+{
+    (void)state;
+    make_ready_and_quiet();
+    cast_of(TWO, 0, 3, 1);
+    lone_pass(ctx, 50);
+    assert_told(TWO, VBN_CAST_ACK, 1);
+}
+
+static void too_early_comes_again(void **state)
+{
+    uint64_t got = 0;
+
+    (void)state;
+    make_ready_and_quiet();
+    ctx->tags.early_bytes += ctx->opts.unexpected_limit + 1;
+    cast_of(ONE, 0, 3, 10);
+    assert_int_equal(group->member[ONE].next, 0);
+    ctx->tags.early_bytes -= ctx->opts.unexpected_limit + 1;
+    word_of(ONE, VBN_CAST_POKE, 1);
+    assert_told(ONE, VBN_CAST_ASK, 0);
+    again_of(ONE, 0, 3, 10);
+    assert_int_equal(vbn_tag_recv(ctx, ep[ONE], &got, sizeof(got), 3, VBN_TAG_MAX, &op[0]), VBN_OK);
+    assert_int_equal(got, 10);
+}
+
+/* A long one by the group, and one of the same sender by its connection between its parts. */
+static void streams_do_not_mix(void **state)
+{
+    char bytes[64];
+    uint64_t got[4] = {0}, other = 0;
+
+    (void)state;
+    make_ready_and_quiet();
+    assert_int_equal(vbn_tag_recv(ctx, ep[ONE], got, sizeof(got), 4, VBN_TAG_MAX, &op[0]),
+                     VBN_PENDING);
+    receive(ONE, &op[1], &other);
+    vbn_wire_tag_write(bytes, &(struct vbn_wire_tag){.tag = 4, .len = sizeof(got)});
+    memset(bytes + 16, 1, 16);
+    datagram_of(group->id, ONE, VBN_TAG_FIRST, 0, bytes, 32);
+    lone_tagged(conn[ONE], VBN_TAG_EAGER, bytes, eager(bytes, 3, 55));
+    assert_int_equal(op[1].status, VBN_OK);
+    assert_int_equal(other, 55);
+    memset(bytes, 2, 16);
+    datagram_of(group->id, ONE, VBN_TAG_NEXT, 1, bytes, 16);
+    assert_int_equal(op[0].status, VBN_OK);
+    assert_int_equal(got[0], UINT64_C(0x0101010101010101));
+    assert_int_equal(got[3], UINT64_C(0x0202020202020202));
+    assert_int_equal(ep[ONE]->tag.taken, 1);
+}
+
+/* --- repairing ----------------------------------------------------------------------------------
+ */
+
+static void sends_again_who_asks(void **state)
+{
+    (void)state;
+    make_ready_and_quiet();
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(send_value(&op[i], &(uint64_t){i}), VBN_OK);
+    word_of(TWO, VBN_CAST_ASK, 1);
+    lone_progress(ctx);
+    assert_told(TWO, VBN_TAG_EAGER, 2);
+    assert_int_equal(ctx->counters.cast_repairs, 2);
+    assert_int_equal(group->member[TWO].acked, 1);
+}
+
+static void pokes_who_is_silent(void **state)
+{
+    unsigned said;
+
+    (void)state;
+    make_ready_and_quiet();
+    assert_int_equal(send_value(&op[0], &(uint64_t){1}), VBN_OK);
+    all_left();
+    word_of(ONE, VBN_CAST_ACK, 1);
+    said = words_to(ONE);
+    for (int i = 0; i < 5; i++)
+        lone_pass(ctx, 11);
+    assert_told(TWO, VBN_CAST_POKE, 1);
+    assert_int_equal(words_to(ONE), said);
+    word_of(TWO, VBN_CAST_ACK, 1);
+    said = words_to(TWO);
+    for (int i = 0; i < 50; i++)
+        lone_pass(ctx, 11);
+    assert_int_equal(words_to(TWO), said);
+}
+
+static void answers_pokes(void **state)
+{
+    (void)state;
+    make_ready_and_quiet();
+    word_of(ONE, VBN_CAST_POKE, 0);
+    assert_told(ONE, VBN_CAST_ACK, 0);
+    word_of(ONE, VBN_CAST_POKE, 2);
+    assert_told(ONE, VBN_CAST_ASK, 0);
+}
+
+static void by_connections_when_it_fails(void **state)
+{
+    (void)state;
+    make_ready_and_quiet();
+    assert_int_equal(send_value(&op[0], &(uint64_t){1}), VBN_OK);
+    fake_recv_fails(group->qp, IBV_WC_LOC_QP_OP_ERR);
+    lone_progress(ctx);
+    assert_null(group->qp);
+    assert_told(ONE, VBN_TAG_EAGER, 0);
+    assert_told(TWO, VBN_TAG_EAGER, 0);
+    assert_int_equal(send_value(&op[1], &(uint64_t){2}), VBN_OK);
+    lone_progress(ctx);
+    assert_told(ONE, VBN_TAG_EAGER, 1);
+    assert_told(TWO, VBN_TAG_EAGER, 1);
+    assert_int_equal(ctx->counters.cast_repairs, 4);
+}
+
+static void by_connections_when_posting_fails(void **state)
+{
+    (void)state;
+    make_ready_and_quiet();
+    fake_fail(FAKE_POST_SEND, 1, ENOMEM);
+    assert_int_equal(send_value(&op[0], &(uint64_t){1}), VBN_OK);
+    lone_progress(ctx);
+    assert_null(group->qp);
+    assert_told(ONE, VBN_TAG_EAGER, 0);
+    assert_told(TWO, VBN_TAG_EAGER, 0);
+}
+
+/* --- words that cannot be
+ * ------------------------------------------------------------------------- */
+
+static void assert_word_breaks(int from, uint8_t kind, uint32_t number)
+{
+    word_of(from, kind, number);
+    lone_progress(ctx);
+    assert_int_equal(ep[from]->state, VBN_EP_LOST);
+}
+
+static void acknowledged_what_was_not_sent(void **state)
+{
+    (void)state;
+    make_ready_and_quiet();
+    assert_word_breaks(ONE, VBN_CAST_ACK, 1);
+}
+
+static void asked_for_what_was_acknowledged(void **state)
+{
+    (void)state;
+    make_ready_and_quiet();
+    assert_int_equal(send_value(&op[0], &(uint64_t){1}), VBN_OK);
+    word_of(ONE, VBN_CAST_ACK, 1);
+    assert_word_breaks(ONE, VBN_CAST_ASK, 0);
+}
+
+static void hello_by_connection(void **state)
+{
+    (void)state;
+    make_ready_and_quiet();
+    assert_word_breaks(ONE, VBN_CAST_HELLO, 0);
+}
+
+static void word_in_anothers_name(void **state)
+{
+    char bytes[sizeof(struct vbn_wire_cast)];
+    struct vbn_wire_cast word = {.sender = TWO, .kind = VBN_CAST_POKE};
+
+    (void)state;
+    make_ready_and_quiet();
+    word.group = group->id;
+    vbn_wire_cast_write(bytes, &word);
+    lone_tagged(conn[ONE], VBN_TAG_CAST, bytes, sizeof(bytes));
+    lone_progress(ctx);
+    assert_int_equal(ep[ONE]->state, VBN_EP_LOST);
+}
+
+/* --- ends ---------------------------------------------------------------------------------------
+ */
+
+static void lost_member_ends_sends(void **state)
+{
+    uint32_t w;
+
+    (void)state;
+    make_ready_and_quiet();
+    w = group->window;
+    for (uint32_t i = 0; i <= w; i++)
+        send_value(&op[i], &(uint64_t){1});
+    assert_int_equal(op[w].status, VBN_PENDING);
+    assert_word_breaks(ONE, VBN_CAST_HELLO, 0);
+    assert_int_equal(op[w].status, VBN_ERR_PROTOCOL);
+    assert_int_equal(send_value(&op[0], &(uint64_t){1}), VBN_ERR_PROTOCOL);
+    word_of(TWO, VBN_CAST_ACK, w);
+    assert_int_equal(group->acked, w);
+}
+
+static void closes_when_all_has_come(void **state)
+{
+    (void)state;
+    make_ready_and_quiet();
+    assert_int_equal(send_value(&op[0], &(uint64_t){1}), VBN_OK);
+    all_left();
+    vbn_group_close(group);
+    lone_pass(ctx, 20);
+    assert_false(LIST_EMPTY(&ctx->groups));
+    word_of(ONE, VBN_CAST_ACK, 1);
+    word_of(TWO, VBN_CAST_ACK, 1);
+    lone_pass(ctx, 20);
+    assert_true(LIST_EMPTY(&ctx->groups));
+}
+
+static void answers_for_a_closed_one(void **state)
+{
+    struct vbn_wire_hdr hdr;
+    struct vbn_wire_cast word = {.number = 6, .sender = ONE, .kind = VBN_CAST_POKE};
+    char bytes[sizeof(word)];
+    const struct fake_send *send;
+
+    (void)state;
+    make_ready_and_quiet();
+    word.group = group->id;
+    vbn_group_close(group);
+    lone_pass(ctx, 20);
+    assert_true(LIST_EMPTY(&ctx->groups));
+    vbn_wire_cast_write(bytes, &word);
+    lone_tagged(conn[ONE], VBN_TAG_CAST, bytes, sizeof(bytes));
+    send = lone_send_at(conn[ONE], lone_sent(conn[ONE]) - 1, &hdr);
+    assert_true(vbn_wire_cast_read(send->bytes + sizeof(hdr), hdr.len, &word));
+    assert_int_equal(word.kind, VBN_CAST_ACK);
+    assert_int_equal(word.number, 6);
+    assert_int_equal(word.sender, ONE);
+}
+
+/* The answer of a member that has closed its group names whom it answers. */
+static void acknowledged_for_closed(void **state)
+{
+    char bytes[sizeof(struct vbn_wire_cast)];
+    struct vbn_wire_cast word = {.number = 1, .sender = ME, .kind = VBN_CAST_ACK};
+
+    (void)state;
+    make_ready_and_quiet();
+    assert_int_equal(send_value(&op[0], &(uint64_t){1}), VBN_OK);
+    word.group = group->id;
+    vbn_wire_cast_write(bytes, &word);
+    lone_tagged(conn[ONE], VBN_TAG_CAST, bytes, sizeof(bytes));
+    assert_int_equal(group->member[ONE].acked, 1);
+    assert_int_equal(group->member[TWO].acked, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(ready_when_all_are_heard),
+        TEST(says_hello_until_heard),
+        TEST(others_are_passed_over),
+        TEST(cannot_join),
+        TEST(address_not_joined),
+        TEST(over_at_once_and_kept),
+        TEST(long_ones_in_parts),
+        TEST(no_more_than_the_window),
+        TEST(not_before_it_has_left),
+        TEST(taken_in_their_order),
+        TEST(asks_once),
+        TEST(acknowledges_half_a_window),
+        TEST(acknowledges_what_is_old),
+        TEST(too_early_comes_again),
+        TEST(streams_do_not_mix),
+        TEST(sends_again_who_asks),
+        TEST(pokes_who_is_silent),
+        TEST(answers_pokes),
+        TEST(by_connections_when_it_fails),
+        TEST(by_connections_when_posting_fails),
+        TEST(acknowledged_what_was_not_sent),
+        TEST(asked_for_what_was_acknowledged),
+        TEST(hello_by_connection),
+        TEST(word_in_anothers_name),
+        TEST(lost_member_ends_sends),
+        TEST(closes_when_all_has_come),
+        TEST(answers_for_a_closed_one),
+        TEST(acknowledged_for_closed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
