@@ -12,7 +12,7 @@ check_PROGRAMS += $(COLL_TESTS)
 TESTS += $(COLL_TESTS)
 
 COLL_SUITE = tests/coll/suite.c tests/coll/suite.h tests/coll/suite_data.c tests/coll/suite_data.h
-COLL_LOOP = tests/coll/coll_unit.h tests/coll/loop.c tests/coll/loop.h
+COLL_LOOP = tests/coll/coll_unit.h tests/coll/loop.c tests/coll/loop.h tests/coll/fan.c tests/coll/fan.h
 tests_coll_test_coll_SOURCES = tests/coll/test_coll.c $(COLL_SUITE) $(COLL_LOOP)
 tests_coll_test_coll_sim_SOURCES = tests/coll/test_coll_sim.c tests/coll/sim_death.c \
 	tests/coll/sim_death.h tests/coll/sim_job.c tests/coll/sim_job.h tests/coll/coll_unit.h \
@@ -21,7 +21,7 @@ tests_coll_test_coll_sim_LDADD = libverbena_core.la tests/sim/libfabric_sim.la $
 tests_coll_test_coll_sim_LDFLAGS = $(AM_LDFLAGS) $(SIM_WRAP)
 tests_coll_test_dtype_SOURCES = tests/coll/test_dtype.c tests/coll/coll_unit.h
 tests_coll_test_messages_SOURCES = tests/coll/test_messages.c tests/coll/sim_job.c \
-	tests/coll/sim_job.h tests/coll/coll_unit.h
+	tests/coll/sim_job.h tests/coll/fan.c tests/coll/fan.h tests/coll/coll_unit.h
 tests_coll_test_messages_LDADD = libverbena_core.la tests/sim/libfabric_sim.la $(CMOCKA_LIBS)
 tests_coll_test_messages_LDFLAGS = $(AM_LDFLAGS) $(SIM_WRAP)
 tests_coll_test_schedule_SOURCES = tests/coll/test_schedule.c tests/coll/coll_unit.h

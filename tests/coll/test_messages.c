@@ -8,6 +8,7 @@
  * prints a line for each algorithm, summed up over A to B ranks (64 at most).
  */
 #include "coll_unit.h"
+#include "fan.h"
 #include "sim_job.h"
 
 #include "algorithms.h"
@@ -27,22 +28,35 @@ struct tally {
     uint64_t busiest;         /* messages of the busiest rank, added up over the calls */
 };
 
-static struct vbn_transport counted; /* rc, with a send that counts */
+static struct vbn_transport counted; /* rc, with sends that count; one to the group is one */
 static struct tally tally;
 static uint64_t by_rank[RANKS];
 static uint32_t current; /* the rank that runs */
 
-static int count_send(vbn_peer_t *peer, const void *buf, size_t len, uint64_t tag,
-                      struct vbn_op *op)
-{
-    int status = vbn_rc_transport()->send(peer, buf, len, tag, op);
+static int (*cast)(vbn_group_t *group, const void *buf, size_t len, uint64_t tag,
+                   struct vbn_op *op);
 
+/* A message of LEN bytes that sending ended with STATUS. */
+static int count(int status, size_t len)
+{
     if (status < 0)
         return status;
     tally.messages++;
     tally.bytes += len;
     by_rank[current]++;
     return status;
+}
+
+static int count_send(vbn_peer_t *peer, const void *buf, size_t len, uint64_t tag,
+                      struct vbn_op *op)
+{
+    return count(vbn_rc_transport()->send(peer, buf, len, tag, op), len);
+}
+
+static int count_cast(vbn_group_t *group, const void *buf, size_t len, uint64_t tag,
+                      struct vbn_op *op)
+{
+    return count(cast(group, buf, len, tag, op), len);
 }
 
 static void enter(struct sim_job *job, uint32_t rank)
@@ -95,8 +109,11 @@ static void start(struct call *c, const struct vbn_algorithm *algorithm, uint32_
     options.rules = rule;
     enter(c->job, rank);
     if (vbn_team_create(&counted, c->job->ranks[rank].port, c->job->ranks[rank].peers, c->size,
-                        rank, 1, &options, &c->teams[rank], &err) != VBN_OK ||
-        vbn_coll_init(c->teams[rank], &args, &c->reqs[rank], &err) != VBN_OK)
+                        rank, 1, &options, &c->teams[rank], &err) != VBN_OK)
+        fail_msg("%s, %u ranks: %s", rule, c->size, err.text);
+    if (algorithm->limits & VBN_ALGO_GROUP)
+        fan_give(c->teams[rank]);
+    if (vbn_coll_init(c->teams[rank], &args, &c->reqs[rank], &err) != VBN_OK)
         fail_msg("%s, %u ranks: %s", rule, c->size, err.text);
     assert_string_equal(vbn_coll_chosen(c->reqs[rank]), algorithm->name);
     assert_int_equal(vbn_coll_start(c->reqs[rank]), VBN_OK);
@@ -150,6 +167,7 @@ static bool check(struct call *c, const struct vbn_algorithm *algorithm, struct 
 {
     struct vbn_call call = {.coll = algorithm->coll,
                             .size = c->size,
+                            .group = true,
                             .elem = 8,
                             .count = count_of(algorithm->coll, c->size),
                             .commutative = true,
@@ -181,7 +199,9 @@ static void open_call(struct call *c)
 {
     const size_t room = (size_t)RANKS * RANKS * 8;
 
-    counted = *vbn_rc_transport();
+    counted = fan_table(vbn_rc_transport());
+    cast = counted.group_send;
+    counted.group_send = count_cast;
     counted.send = count_send;
     memset(c, 0, sizeof(*c));
     c->job = sim_job_open(RANKS, 1, SIM_CROWD);
