@@ -94,6 +94,7 @@ static bool run_coll(struct vbn_job *job, const struct request *request, const c
                                .count = 1,
                                .blocking = blocking,
                                .watched = true,
+                               .groups = VBN_TRANSPORT_HAS(job->tr, group_open),
                                .arg = job,
                                .team_create = team_create,
                                .progress = progress};

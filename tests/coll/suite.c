@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define TURNS_MAX 2000000u /* of progress, until a case counts as hung where nobody watches */
+#define WARM_UP   64u      /* calls until a team has a group, if it can have one */
 #define FEW       13u      /* elements: so many are cut into the smallest segments in every way */
 
 /* A large vector, bytes; where there is a block a rank, of all blocks together. */
@@ -18,6 +19,7 @@ struct run {
     const struct coll_filter *filter;
     struct coll_outcome *outcome;
     const char *rule;    /* what the teams were told */
+    bool group;          /* they are to have a group */
     unsigned segment;    /* bytes, that it cuts messages into; 0: by the model, or not */
     uint32_t size, here; /* ranks of the teams; how many of them are in this process */
     uint32_t next_id;
@@ -46,27 +48,14 @@ static bool goes_on(const struct run *run, uint32_t turn)
     return run->world->watched || turn < TURNS_MAX;
 }
 
-/* All ranks that are here at once; false if it hung. */
-static bool run_nonblocking(struct run *run, const struct coll_case *c, struct part *parts,
-                            int *status)
+/* Goes on until all that are there of REQS, one a rank, are over, with *STATUS; false if it hung.
+ */
+static bool await(struct run *run, vbn_coll_req_t **reqs, int *status)
 {
-    vbn_coll_req_t **reqs = calloc(run->here, sizeof(vbn_coll_req_t *));
-    uint32_t left = run->here;
-    struct vbn_error err;
+    uint32_t left = 0;
 
-    for (uint32_t i = 0; i < run->here; i++) {
-        if ((i + run->outcome->cases) % 3 == 0) /* some begin when messages are there already */
-            run->world->progress(run->world->arg);
-        enter(run, i);
-        status[i] = vbn_coll_istart(run->teams[i], &parts[i].args, &reqs[i], &err);
-        if (status[i] == VBN_OK) {
-            status[i] = VBN_PENDING;
-            continue;
-        }
-        reqs[i] = NULL;
-        left--;
-        failed(run, c, run->world->first + i, err.text);
-    }
+    for (uint32_t i = 0; i < run->here; i++)
+        left += reqs[i] != NULL;
     for (uint32_t turn = 0; left && goes_on(run, turn); turn++) {
         run->world->progress(run->world->arg);
         for (uint32_t i = 0; i < run->here; i++) {
@@ -80,8 +69,47 @@ static bool run_nonblocking(struct run *run, const struct coll_case *c, struct p
             }
         }
     }
-    free(reqs);
     return left == 0;
+}
+
+/* As before calls that block, but by all ranks that are here at once. */
+static bool run_vote(struct run *run, const struct coll_case *c, vbn_coll_req_t **reqs, int *status)
+{
+    struct vbn_error err;
+
+    for (uint32_t i = 0; i < run->here; i++) {
+        enter(run, i);
+        status[i] = vbn_team_vote(run->teams[i], &reqs[i], &err);
+    }
+    if (!await(run, reqs, status))
+        return false;
+    for (uint32_t i = 0; i < run->here; i++)
+        if (status[i] != VBN_OK)
+            failed(run, c, run->world->first + i, "the vote failed");
+    return true;
+}
+
+/* All ranks that are here at once; false if it hung. */
+static bool run_nonblocking(struct run *run, const struct coll_case *c, struct part *parts,
+                            int *status)
+{
+    vbn_coll_req_t **reqs = calloc(run->here, sizeof(vbn_coll_req_t *));
+    struct vbn_error err;
+    bool over = run_vote(run, c, reqs, status);
+
+    for (uint32_t i = 0; over && i < run->here; i++) {
+        if ((i + run->outcome->cases) % 3 == 0) /* some begin when messages are there already */
+            run->world->progress(run->world->arg);
+        enter(run, i);
+        status[i] = vbn_coll_istart(run->teams[i], &parts[i].args, &reqs[i], &err);
+        if (status[i] == VBN_OK)
+            continue;
+        reqs[i] = NULL;
+        failed(run, c, run->world->first + i, err.text);
+    }
+    over = over && await(run, reqs, status);
+    free(reqs);
+    return over;
 }
 
 /* False: nothing more can be run. */
@@ -282,6 +310,7 @@ static bool make_teams(struct run *run)
     vbn_team_options_init(&opts, sizeof(opts));
     opts.rules = run->rule;
     opts.processors = run->size / 2;
+    opts.group = run->group;
     run->here = 0;
     for (uint32_t i = 0; i < run->world->count && run->world->first + i < run->size; i++) {
         if (run->world->team_create(run->world->arg, run->world->first + i, run->size, id, &opts,
@@ -289,6 +318,17 @@ static bool make_teams(struct run *run)
             return false;
         run->here++;
     }
+    return true;
+}
+
+/* So many that the team has a group afterwards. */
+static bool run_warm_up(struct run *run)
+{
+    struct coll_case barrier = {.coll = VBN_COLL_BARRIER, .size = run->size};
+
+    for (unsigned i = 0; run->group && i < WARM_UP; i++)
+        if (!run_case(run, &barrier))
+            return false;
     return true;
 }
 
@@ -301,7 +341,7 @@ static void run_rule(struct run *run, enum vbn_coll coll, const char *rule)
         failed(run, &none, run->world->first, "no team");
         return;
     }
-    if (run->here && !run_flavours(run, coll))
+    if (run->here && !(run_warm_up(run) && run_flavours(run, coll)))
         return; /* hung: the teams are lost */
     for (uint32_t i = 0; i < run->here; i++) {
         enter(run, i);
@@ -342,6 +382,17 @@ static bool has_segments(const struct run *run, enum vbn_coll coll, unsigned i)
     return may_use(run, rule);
 }
 
+/* What is chosen without a name. */
+static void run_chosen(struct run *run, enum vbn_coll coll)
+{
+    run->segment = 0;
+    run->group = false;
+    run_rule(run, coll, "");
+    run->group = run->world->groups;
+    if (run->group && !run->outcome->failed)
+        run_rule(run, coll, "");
+}
+
 /* Each algorithm by its name, with a parameter where it has one, and what is chosen without. */
 static void run_coll(struct run *run, enum vbn_coll coll)
 {
@@ -354,12 +405,12 @@ static void run_coll(struct run *run, enum vbn_coll coll)
             if (k && !may_use(run, rule))
                 break;
             run->segment = k && has_segments(run, coll, i) ? params[k] : 0;
+            run->group = run->world->groups && strstr(rule, "multicast");
             run_rule(run, coll, rule);
             if (run->outcome->failed)
                 return;
         }
-    run->segment = 0;
-    run_rule(run, coll, "");
+    run_chosen(run, coll);
 }
 
 void coll_suite(const struct coll_world *world, const struct coll_filter *filter,

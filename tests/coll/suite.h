@@ -15,6 +15,7 @@ struct coll_world {
     uint32_t first, count; /* those that are here */
     bool blocking;         /* one is here: use the blocking calls */
     bool watched;          /* who hangs is stopped from outside, by time */
+    bool groups;           /* the transport has groups */
     void *arg;
     /* Makes the team ID of the job's first SIZE ranks, for RANK, which is here and one of them. */
     int (*team_create)(void *arg, uint32_t rank, uint32_t size, uint32_t id,

@@ -4,6 +4,7 @@
  * operation; VBN_COLL_SEED=n: messages in another order.
  */
 #include "coll_unit.h"
+#include "fan.h"
 #include "loop.h"
 #include "suite.h"
 
@@ -11,6 +12,7 @@
 
 struct here {
     struct loop *loop;
+    struct vbn_transport table; /* the loop's, with groups */
 };
 
 static int team_create(void *arg, uint32_t rank, uint32_t size, uint32_t id,
@@ -18,7 +20,7 @@ static int team_create(void *arg, uint32_t rank, uint32_t size, uint32_t id,
 {
     struct here *here = arg;
     struct vbn_error err;
-    int status = vbn_team_create(loop_table(), loop_port(here->loop, rank),
+    int status = vbn_team_create(&here->table, loop_port(here->loop, rank),
                                  loop_peers(here->loop, rank), size, rank, id, opts, team, &err);
 
     return status;
@@ -41,6 +43,7 @@ static void run(const struct loop_options *base)
     struct here here;
     struct coll_world world = {.size = RANKS,
                                .count = RANKS,
+                               .groups = true,
                                .arg = &here,
                                .team_create = team_create,
                                .progress = progress};
@@ -48,10 +51,12 @@ static void run(const struct loop_options *base)
     opts.ports = RANKS;
     opts.seed = seed ? strtoull(seed, NULL, 0) : 1;
     here.loop = loop_create(&opts);
+    here.table = fan_table(loop_table());
     coll_suite(&world, &filter, &outcome);
     if (outcome.failed)
         fail_msg("%s (and %llu more)", outcome.first, (unsigned long long)outcome.failed - 1);
     assert_true(outcome.cases > 0);
+    assert_true(filter.coll || fan_casts() > 1000);
     assert_int_equal(loop_destroy(here.loop), 0);
 }
 
