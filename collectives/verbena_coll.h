@@ -118,7 +118,7 @@ struct vbn_team_options {
      * whole vector, for all ranks' blocks together where there is a block a rank (for alltoallv,
      * gatherv and scatterv, where ranks know different things, 0). Numbers may end in k, m or g;
      * either end of a range may be missing. Where an algorithm named cannot do a call (an operation
-     * that does not commute, an odd number of ranks) the rule does not fit.
+     * that does not commute, an odd number of ranks, no group) the rule does not fit.
      *     allreduce=ring:1m-  bcast=two_tree/64k:64k-@4-
      */
     const char *rules;
@@ -420,7 +420,7 @@ struct vbn_coll_terms vbn_coll_terms_of(const struct vbn_coll_cost *cost, uint32
 /*
  * The I-th algorithm's cost for SIZE ranks and COUNT elements of ELEM_SIZE bytes (a block's, as in
  * struct vbn_coll_args), with PARAM as in rules (0: its default). VBN_ERR_INVALID: no such
- * algorithm, or not for so many ranks. Any thread.
+ * algorithm, not for so many ranks, or for teams that have a group only. Any thread.
  */
 int vbn_coll_predict(enum vbn_coll coll, unsigned i, uint32_t size, size_t count, size_t elem_size,
                      size_t param, struct vbn_coll_cost *cost);

@@ -93,10 +93,10 @@ static int fan_open(vbn_port_t *port, uint64_t key, vbn_peer_t *const *peers, ui
                     uint32_t me, vbn_group_t **group, struct vbn_error *err)
 {
     (void)port;
-    (void)key;
     (void)err;
     assert(count > 1 && count <= FAN_RANKS && me < count);
     fan_ranks[me].opened++;
+    fan_ranks[me].key = key;
     if (fan_ranks[me].open != VBN_OK)
         return fan_ranks[me].open;
     *group = calloc(1, sizeof(**group));

@@ -10,10 +10,11 @@
 
 #define FAN_RANKS 64u
 
-/* By rank: what group_open() and group_ready() say, and how often all were called. */
+/* By rank: what group_open() and group_ready() say, and how often which was called. */
 struct fan_rank {
     int open, ready;
     unsigned opened, asked, closed, casts;
+    uint64_t key; /* that it was opened with last */
 };
 
 extern struct fan_rank fan_ranks[FAN_RANKS];

@@ -480,6 +480,35 @@ static void a_schedule_without_memory_says_so(void **state)
     vbn_sched_fini(&sched);
 }
 
+/* As sends and receives are. */
+static void casts_are_cut_and_left_out(void **state)
+{
+    struct vbn_sched sched = {0};
+
+    (void)state;
+    vbn_sched_reset(&sched, 10);
+    vbn_sched_cast(&sched, vbn_at(VBN_AT_SEND, 5), 0, 1);
+    vbn_sched_cast(&sched, vbn_at(VBN_AT_SEND, 5), 25, VBN_STEP_TAGS + 2);
+    vbn_sched_recv_cast(&sched, 3, vbn_at(VBN_AT_RECV, 7), 11, 4, false);
+    vbn_sched_await_cast(&sched, 3, 5);
+    vbn_sched_cast_signal(&sched, 6);
+    vbn_sched_end(&sched);
+    vbn_sched_seal(&sched);
+    assert_int_equal(sched.count, 3 + 2 + 1 + 1 + 1);
+    assert_int_equal(sched.steps[2].kind, VBN_STEP_CAST);
+    assert_int_equal(sched.steps[2].from.off, 25);
+    assert_int_equal(sched.steps[2].len, 5);
+    assert_int_equal(sched.steps[2].tag, 2);
+    assert_int_equal(sched.steps[4].to.off, 17);
+    assert_int_equal(sched.steps[4].len, 1);
+    assert_true(sched.steps[4].by_cast && sched.steps[5].by_cast);
+    assert_int_equal(sched.steps[5].when, VBN_EARLY);
+    assert_int_equal(sched.steps[6].kind, VBN_STEP_CAST);
+    assert_int_equal(sched.max_round_messages, 3 + 2 + 1);
+    assert_int_equal(sched.steps[0].round_has, VBN_ROUND_SENDS | VBN_ROUND_RECVS);
+    vbn_sched_fini(&sched);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -488,6 +517,7 @@ int main(void)
         cmocka_unit_test(longest_paths_are_theory_s),
         cmocka_unit_test(costs_reach_to_many_ranks),
         cmocka_unit_test(a_schedule_without_memory_says_so),
+        cmocka_unit_test(casts_are_cut_and_left_out),
     };
 
     return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);

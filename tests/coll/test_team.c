@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Teams and requests: what is refused, rules, many at once, what goes wrong and how it is told. */
 #include "coll_unit.h"
+#include "fan.h"
 #include "hash.h"
 #include "loop.h"
 #include "team.h"
@@ -387,8 +388,7 @@ static void wrong_rules_name_the_right_ones(void **state)
     rule_refused(&f, "allreduce", "no \"=\"");
     rule_refused(&f, "bcats=chain", "reduce_scatter_block allgather");
     rule_refused(&f, "allreduce=rign",
-                 "recursive_doubling circulant knomial "
-                 "rabenseifner ring");
+                 "recursive_doubling circulant knomial multicast rabenseifner ring");
     rule_refused(&f, "allreduce=ring/5", "no parameter");
     rule_refused(&f, "bcast=knomial/1", "radix");
     rule_refused(&f, "bcast=chain/0", "segment");
@@ -759,11 +759,11 @@ static uint64_t accord_of_rules(const char *rules)
 /* Each of these decides what is sent for a call. */
 static void what_decides_is_agreed_about(void **state)
 {
-    struct vbn_team_options opts[8];
-    uint64_t number[8];
+    struct vbn_team_options opts[9];
+    uint64_t number[9];
 
     (void)state;
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 9; i++)
         vbn_team_options_init(&opts[i], sizeof(opts[i]));
     opts[1].check = true;
     opts[2].latency_ns++;
@@ -772,7 +772,8 @@ static void what_decides_is_agreed_about(void **state)
     opts[5].gamma_ps++;
     opts[6].eager_bytes++;
     opts[7].rules = "bcast=chain";
-    for (int i = 0; i < 8; i++) {
+    opts[8].group = !opts[8].group;
+    for (int i = 0; i < 9; i++) {
         number[i] = accord_of(&opts[i]);
         for (int before = 0; before < i; before++)
             assert_true(number[i] != number[before]);
@@ -844,7 +845,8 @@ static uint64_t add_choice(uint64_t hash, struct fixture *f, enum vbn_coll coll,
     return vbn_hash_word(hash, chosen_param);
 }
 
-static uint64_t add_choices(uint64_t hash, struct fixture *f, uint32_t size, uint32_t processors)
+static uint64_t add_choices(uint64_t hash, struct fixture *f, uint32_t size, uint32_t processors,
+                            enum vbn_group_state group)
 {
     static const enum vbn_coll colls[] = {
         VBN_COLL_BARRIER,   VBN_COLL_BCAST,  VBN_COLL_REDUCE,  VBN_COLL_ALLREDUCE,
@@ -859,6 +861,7 @@ static uint64_t add_choices(uint64_t hash, struct fixture *f, uint32_t size, uin
     assert_int_equal(vbn_team_create(loop_table(), loop_port(f->loop, 0), peers, size, 0, 1, &opts,
                                      &f->team[0], NULL),
                      VBN_OK);
+    f->team[0]->group.state = group;
     for (size_t c = 0; c < sizeof(colls) / sizeof(colls[0]); c++)
         for (size_t count = 4; count <= 1 << 20; count *= 4)
             hash = add_choice(hash, f, colls[c], count);
@@ -870,7 +873,7 @@ static uint64_t add_choices(uint64_t hash, struct fixture *f, uint32_t size, uin
 static void choices_are_numbered(void **state)
 {
     static const uint32_t sizes[] = {2, 3, 4, 5, 7, 8, 16, MORE_RANKS};
-    const uint64_t sum_of_choices = UINT64_C(0x9c5fe448d35a3c10);
+    const uint64_t sum_of_choices = UINT64_C(0xfdaaf8b89a58b796);
     struct loop_options loop = {.eager_limit = SIZE_MAX};
     struct fixture f;
     uint64_t hash = VBN_CHOICES;
@@ -878,8 +881,11 @@ static void choices_are_numbered(void **state)
     (void)state;
     open_loop(&f, &loop);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-        for (uint32_t processors = 0; processors < 3; processors++)
-            hash = add_choices(hash, &f, sizes[i], processors);
+        for (uint32_t processors = 0; processors < 3; processors++) {
+            hash = add_choices(hash, &f, sizes[i], processors, VBN_GROUP_OFF);
+            if (sizes[i] > 2)
+                hash = add_choices(hash, &f, sizes[i], processors, VBN_GROUP_ON);
+        }
     assert_int_equal(loop_destroy(f.loop), 0);
     if (hash != sum_of_choices)
         fail_msg("other algorithms are chosen than before (0x%016llx): raise VBN_CHOICES, then "
@@ -1394,7 +1400,7 @@ static void a_stall_is_told_once(void **state)
     stall(&barrier, SIZE_MAX, "barrier (recursive_doubling) number 0 of team 77, rank 0 of 2",
           "30000 ms; in round 1 it waits for a message from rank 1.");
     stall(&bcast, 0, "bcast (chain) number 0 of team 77, rank 0 of 2",
-          "30000 ms; in round 2 it waits for rank to take a message: 1.");
+          "30000 ms; in round 2 it waits for a message to be taken by rank 1.");
 }
 
 /* --- rests between polls ---------------------------------------------------------------------- */
@@ -1589,6 +1595,444 @@ static void who_has_a_processor_or_may_not_sleep_does_not(void **state)
         assert_int_equal(vbn_coll_rest(req, idle, 7), VBN_REST_YIELDED);
     assert_int_equal(slept_ms, 0);
     forget(&f, req);
+}
+
+/* --- groups ----------------------------------------------------------------------------------- */
+
+static struct vbn_transport fan; /* the loop's table, with groups */
+
+static void open_grouped(struct fixture *f, uint32_t size, const struct vbn_team_options *opts)
+{
+    for (uint32_t r = 0; r < size; r++)
+        assert_int_equal(vbn_team_create(&fan, loop_port(f->loop, r), loop_peers(f->loop, r), size,
+                                         r, 3, opts, &f->team[r], NULL),
+                         VBN_OK);
+}
+
+/* Teams over a transport with groups; RULES may be NULL. */
+static void open_fan(struct fixture *f, uint32_t size, const char *rules)
+{
+    struct loop_options loop = {.eager_limit = 16, .late = 2};
+    struct vbn_team_options opts;
+
+    open_loop(f, &loop);
+    fan = fan_table(loop_table());
+    opts = options(f);
+    opts.rules = rules;
+    open_grouped(f, size, &opts);
+}
+
+/* The vote before a call of all ranks; STATUS: how it ended, VBN_OK where there was none. */
+static void vote_all(struct fixture *f, uint32_t size, int *status)
+{
+    vbn_coll_req_t *req[RANKS];
+
+    memset(status, 0, size * sizeof(*status));
+    for (uint32_t r = 0; r < size; r++)
+        assert_int_equal(vbn_team_vote(f->team[r], &req[r], &f->err), VBN_OK);
+    finish(f, req, size, status);
+}
+
+/* N sums by all ranks, as by blocking calls. */
+static void sums(struct fixture *f, uint32_t size, unsigned n)
+{
+    int32_t in[RANKS] = {1, 2, 3, 4, 5, 6}, out[RANKS];
+    vbn_coll_req_t *req[RANKS];
+    int status[RANKS];
+
+    for (; n; n--) {
+        vote_all(f, size, status);
+        for (uint32_t r = 0; r < size; r++) {
+            struct vbn_coll_args args = sum_args(&in[r], &out[r], 1);
+
+            assert_int_equal(status[r], VBN_OK);
+            assert_int_equal(vbn_coll_istart(f->team[r], &args, &req[r], &f->err), VBN_OK);
+        }
+        finish(f, req, size, status);
+        for (uint32_t r = 0; r < size; r++) {
+            assert_int_equal(status[r], VBN_OK);
+            assert_int_equal(out[r], size * (size + 1) / 2);
+        }
+    }
+}
+
+/* Whether all of SIZE ranks have a group, and use it; they agree. */
+static bool all_cast(struct fixture *f, uint32_t size)
+{
+    static char buf[FEW];
+    struct vbn_coll_args args = {.size = sizeof(args),
+                                 .coll = VBN_COLL_BCAST,
+                                 .recvbuf = buf,
+                                 .count = FEW,
+                                 .dtype = VBN_BYTES};
+    unsigned casting = 0;
+
+    for (uint32_t r = 0; r < size; r++) {
+        vbn_coll_req_t *req;
+
+        assert_int_equal(vbn_coll_init(f->team[r], &args, &req, NULL), VBN_OK);
+        casting += strcmp(vbn_coll_chosen(req), "multicast") == 0;
+        vbn_coll_free(req);
+    }
+    assert_true(casting == 0 || casting == size);
+    return casting;
+}
+
+static unsigned asked(uint32_t size)
+{
+    unsigned asked = 0;
+
+    for (uint32_t r = 0; r < size; r++)
+        asked += fan_ranks[r].asked;
+    return asked;
+}
+
+static void a_group_is_opened_then_voted_for(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    open_fan(&f, RANKS, NULL);
+    sums(&f, RANKS, 7);
+    for (uint32_t r = 0; r < RANKS; r++)
+        assert_int_equal(fan_ranks[r].opened, 0);
+    sums(&f, RANKS, 1);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        assert_int_equal(fan_ranks[r].opened, 1);
+        assert_int_equal(fan_ranks[r].key, fan_ranks[0].key);
+    }
+    sums(&f, RANKS, 7);
+    assert_int_equal(asked(RANKS), 0);
+    assert_false(all_cast(&f, RANKS));
+    sums(&f, RANKS, 1);
+    assert_int_equal(asked(RANKS), RANKS);
+    assert_true(all_cast(&f, RANKS));
+    assert_int_equal(f.lines, RANKS);
+    assert_non_null(strstr(f.line, "team 3 of 6 ranks has a group"));
+    sums(&f, RANKS, 100);
+    assert_int_equal(asked(RANKS), RANKS);
+    close_teams(&f);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        assert_int_equal(fan_ranks[r].opened, 1);
+        assert_int_equal(fan_ranks[r].closed, 1);
+    }
+    close_all(&f);
+}
+
+/* A vote is a call, too. */
+static void who_is_not_ready_is_asked_again(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    open_fan(&f, RANKS, NULL);
+    fan_ranks[2].ready = VBN_PENDING;
+    sums(&f, RANKS, 16);
+    assert_int_equal(asked(RANKS), RANKS);
+    fan_ranks[2].ready = VBN_OK;
+    sums(&f, RANKS, 14);
+    assert_false(all_cast(&f, RANKS));
+    assert_int_equal(f.lines, 0);
+    sums(&f, RANKS, 1);
+    assert_true(all_cast(&f, RANKS));
+    assert_int_equal(asked(RANKS), 2 * RANKS);
+    close_all(&f);
+}
+
+/* No group on any of RANKS, and never will be: each that had opened one has closed it. */
+static void check_no_group(struct fixture *f)
+{
+    unsigned votes = asked(RANKS);
+
+    assert_false(all_cast(f, RANKS));
+    for (uint32_t r = 0; r < RANKS; r++) {
+        assert_int_equal(fan_ranks[r].opened, 1);
+        assert_int_equal(fan_ranks[r].closed, fan_ranks[r].open == VBN_OK);
+    }
+    sums(f, RANKS, 20);
+    assert_int_equal(asked(RANKS), votes);
+    close_all(f);
+}
+
+static void who_cannot_ends_it_for_all(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    open_fan(&f, RANKS, NULL);
+    fan_ranks[1].open = VBN_ERR_DEVICE;
+    fan_ranks[2].ready = VBN_PENDING;
+    sums(&f, RANKS, 15);
+    assert_int_equal(f.lines, 1);
+    assert_non_null(strstr(f.line, "rank 1 cannot be in a group"));
+    sums(&f, RANKS, 1);
+    assert_int_equal(f.lines, 1 + RANKS);
+    assert_non_null(strstr(f.line, "has no group: not all ranks can be in one"));
+    check_no_group(&f);
+    open_fan(&f, RANKS, NULL);
+    fan_ranks[5].ready = VBN_ERR_UNREACHABLE;
+    sums(&f, RANKS, 16);
+    assert_int_equal(f.lines, 1 + RANKS);
+    check_no_group(&f);
+}
+
+static void ranks_that_hear_nothing_give_up(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    open_fan(&f, RANKS, NULL);
+    fan_ranks[0].ready = VBN_PENDING;
+    sums(&f, RANKS, 4080);
+    assert_int_equal(asked(RANKS), 8 * RANKS); /* from 16 to 2048 */
+    assert_int_equal(f.lines, 0);
+    sums(&f, RANKS, 16);
+    assert_int_equal(asked(RANKS), 9 * RANKS);
+    assert_non_null(strstr(f.line, "has no group: not all ranks have heard all others"));
+    check_no_group(&f);
+}
+
+/* SIZE ranks with OPTS, or the defaults: nothing is opened. */
+static void check_not_opened(uint32_t size, const struct vbn_team_options *opts)
+{
+    struct loop_options loop = {.eager_limit = SIZE_MAX};
+    struct fixture f;
+
+    open_loop(&f, &loop);
+    fan = fan_table(loop_table());
+    open_grouped(&f, size, opts);
+    sums(&f, size, 40);
+    for (uint32_t r = 0; r < size; r++)
+        assert_int_equal(fan_ranks[r].opened, 0);
+    close_all(&f);
+}
+
+static void few_ranks_and_those_who_do_not_want_have_none(void **state)
+{
+    struct vbn_team_options without;
+
+    (void)state;
+    vbn_team_options_init(&without, sizeof(without));
+    without.group = false;
+    check_not_opened(1, NULL);
+    check_not_opened(2, NULL);
+    check_not_opened(3, &without);
+    vbn_team_options_init(&without, sizeof(without));
+    without.size = offsetof(struct vbn_team_options, group); /* a caller that knows no groups */
+    assert_true(accord_of(&without) == accord_of(NULL));
+}
+
+/* Also where two of them, which share no rank, have one number. */
+static void parts_have_groups_of_their_own(void **state)
+{
+    static const uint32_t odd[] = {1, 3, 5}, even[] = {0, 2, 4};
+    vbn_team_t *whole[RANKS], *part[2][THREE];
+    uint64_t key[2];
+    struct fixture f;
+
+    (void)state;
+    open_fan(&f, RANKS, NULL);
+    memcpy(whole, f.team, sizeof(whole));
+    for (uint32_t r = 0; r < RANKS; r++)
+        assert_int_equal(
+            vbn_team_split(whole[r], r % 2 ? odd : even, THREE, 4, &part[r % 2][r / 2], NULL),
+            VBN_OK);
+    for (int i = 0; i < 2; i++) {
+        memset(f.team, 0, sizeof(f.team));
+        memcpy(f.team, part[i], sizeof(part[i]));
+        sums(&f, THREE, 16);
+        assert_true(all_cast(&f, THREE));
+        key[i] = fan_ranks[0].key;
+        assert_true(fan_ranks[1].key == key[i] && fan_ranks[2].key == key[i]);
+        close_teams(&f);
+    }
+    assert_true(key[0] != key[1]);
+    memcpy(f.team, whole, sizeof(whole));
+    close_all(&f);
+}
+
+static void groups_with_the_check(void **state)
+{
+    struct loop_options loop = {.eager_limit = 64, .late = 2};
+    struct vbn_team_options opts;
+    struct fixture f;
+
+    (void)state;
+    open_loop(&f, &loop);
+    fan = fan_table(loop_table());
+    opts = options(&f);
+    opts.check = true;
+    opts.rules = "allreduce=multicast";
+    open_grouped(&f, RANKS, &opts);
+    sums(&f, RANKS, 50);
+    assert_true(all_cast(&f, RANKS));
+    assert_true(fan_casts() >= 30);
+    close_all(&f);
+}
+
+/* What was prepared before goes on as it was. */
+static void requests_from_before_do_not_cast(void **state)
+{
+    int32_t in[RANKS] = {0}, out[RANKS];
+    vbn_coll_req_t *req[RANKS], *going[RANKS];
+    int status[RANKS];
+    struct fixture f;
+
+    (void)state;
+    open_fan(&f, RANKS, "allreduce=multicast");
+    for (uint32_t r = 0; r < RANKS; r++) {
+        struct vbn_coll_args args = sum_args(&in[r], &out[r], 1);
+
+        in[r] = 7;
+        assert_int_equal(vbn_coll_init(f.team[r], &args, &req[r], NULL), VBN_OK);
+    }
+    sums(&f, RANKS, 16);
+    assert_int_equal(fan_casts(), 1);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        assert_int_equal(vbn_coll_start(req[r]), VBN_OK);
+        going[r] = req[r];
+    }
+    finish(&f, going, RANKS, status);
+    assert_int_equal(fan_casts(), 1);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        assert_int_equal(out[r], 7 * RANKS);
+        vbn_coll_free(req[r]);
+    }
+    close_all(&f);
+}
+
+/* After the vote rank 0's call is refused, and made again. */
+static void a_refused_call_is_not_counted(void **state)
+{
+    struct vbn_coll_args bad = sum_args(NULL, NULL, 1);
+    int status[RANKS];
+    vbn_coll_req_t *req;
+    struct fixture f;
+
+    (void)state;
+    open_fan(&f, RANKS, NULL);
+    fan_ranks[2].ready = VBN_PENDING;
+    sums(&f, RANKS, 15);
+    vote_all(&f, RANKS, status);
+    assert_int_equal(vbn_coll_istart(f.team[0], &bad, &req, NULL), VBN_ERR_INVALID);
+    sums(&f, RANKS, 1);
+    assert_int_equal(asked(RANKS), RANKS);
+    fan_ranks[2].ready = VBN_OK;
+    sums(&f, RANKS, 15);
+    assert_true(all_cast(&f, RANKS));
+    close_all(&f);
+}
+
+/* The vote fails as a call would. */
+static void a_vote_that_fails_is_told(void **state)
+{
+    vbn_coll_req_t *req[RANKS] = {NULL};
+    int status[RANKS];
+    struct fixture f;
+
+    (void)state;
+    open_fan(&f, RANKS, "allreduce=ring");
+    sums(&f, RANKS, 15);
+    for (uint32_t r = 0; r < RANKS - 1; r++)
+        assert_int_equal(vbn_team_vote(f.team[r], &req[r], NULL), VBN_OK);
+    for (uint32_t r = 1; r < RANKS; r++)
+        loop_kill(f.loop, r);
+    finish(&f, req, RANKS, status);
+    assert_int_equal(status[0], VBN_ERR_PEER_LOST);
+    assert_non_null(strstr(vbn_team_error(f.team[0]), "rank"));
+    assert_non_null(strstr(f.line, "has no group: the vote failed"));
+    assert_int_equal(fan_ranks[0].closed, 1);
+    close_all(&f);
+}
+
+/* Ranks 1 and 2 of three, who go on while rank 0 is in a call that blocks. */
+static struct fixture *blocking;
+static vbn_coll_req_t *others_req[THREE];
+static unsigned others_left[THREE]; /* calls */
+static int32_t others_in[THREE], others_out[THREE];
+
+static void other_goes_on(uint32_t r)
+{
+    struct vbn_coll_args args = sum_args(&others_in[r], &others_out[r], 1);
+    bool voted = others_req[r] && others_req[r]->args.op == VBN_MIN;
+
+    if (others_req[r] && vbn_coll_test(others_req[r]) == VBN_PENDING)
+        return;
+    others_req[r] = NULL;
+    if (!others_left[r])
+        return;
+    if (!voted)
+        assert_int_equal(vbn_team_vote(blocking->team[r], &others_req[r], NULL), VBN_OK);
+    if (others_req[r])
+        return;
+    assert_int_equal(vbn_coll_istart(blocking->team[r], &args, &others_req[r], NULL), VBN_OK);
+    others_left[r]--;
+}
+
+static int others_progress(vbn_port_t *port)
+{
+    int done = 0;
+
+    (void)port;
+    for (uint32_t r = 0; r < THREE; r++) {
+        done += loop_table()->progress(loop_port(blocking->loop, r));
+        if (r)
+            other_goes_on(r);
+    }
+    return done;
+}
+
+static void calls_that_block_vote(void **state)
+{
+    enum { CALLS = 20 };
+    int32_t in = 5, out = 0;
+    struct fixture f;
+
+    (void)state;
+    open_fan(&f, THREE, NULL);
+    fan.progress = others_progress;
+    blocking = &f;
+    for (uint32_t r = 1; r < THREE; r++) {
+        others_left[r] = CALLS;
+        others_in[r] = (int32_t)r;
+    }
+    for (int i = 0; i < CALLS; i++) {
+        assert_int_equal(vbn_allreduce(f.team[0], &in, &out, 1, VBN_INT32, VBN_SUM), VBN_OK);
+        assert_int_equal(out, 8);
+    }
+    while (others_req[1] || others_req[2])
+        others_progress(NULL);
+    assert_int_equal(asked(THREE), THREE);
+    assert_true(all_cast(&f, THREE));
+    close_all(&f);
+}
+
+/* How a cast fails, and what it waits for. */
+static void a_cast_names_all(void **state)
+{
+    static char data[100];
+    struct vbn_coll_args args = {.size = sizeof(args),
+                                 .coll = VBN_COLL_BCAST,
+                                 .recvbuf = data,
+                                 .count = sizeof(data),
+                                 .dtype = VBN_BYTES};
+    vbn_coll_req_t *req[1];
+    int status[1];
+    struct fixture f;
+
+    (void)state;
+    open_fan(&f, RANKS, "bcast=multicast");
+    sums(&f, RANKS, 16);
+    assert_int_equal(vbn_coll_istart(f.team[0], &args, &req[0], NULL), VBN_OK);
+    poll_all(&f);
+    vbn_engine_stall_report(req[0]);
+    assert_non_null(strstr(f.line, "waits for a message to be taken by all."));
+    for (uint32_t r = 1; r < RANKS; r++)
+        loop_kill(f.loop, r);
+    finish(&f, req, 1, status);
+    assert_int_equal(status[0], VBN_ERR_PEER_LOST);
+    assert_non_null(strstr(vbn_team_error(f.team[0]), "sending to all: "));
+    close_all(&f);
 }
 
 /* --- calls that repeat ------------------------------------------------------------------------ */
@@ -1803,6 +2247,18 @@ int main(void)
         cmocka_unit_test(who_waits_for_much_sleeps_at_once),
         cmocka_unit_test(who_sends_much_yields),
         cmocka_unit_test(who_has_a_processor_or_may_not_sleep_does_not),
+        cmocka_unit_test(a_group_is_opened_then_voted_for),
+        cmocka_unit_test(who_is_not_ready_is_asked_again),
+        cmocka_unit_test(who_cannot_ends_it_for_all),
+        cmocka_unit_test(ranks_that_hear_nothing_give_up),
+        cmocka_unit_test(few_ranks_and_those_who_do_not_want_have_none),
+        cmocka_unit_test(parts_have_groups_of_their_own),
+        cmocka_unit_test(groups_with_the_check),
+        cmocka_unit_test(requests_from_before_do_not_cast),
+        cmocka_unit_test(a_refused_call_is_not_counted),
+        cmocka_unit_test(a_vote_that_fails_is_told),
+        cmocka_unit_test(calls_that_block_vote),
+        cmocka_unit_test(a_cast_names_all),
         cmocka_unit_test(calls_that_repeat),
         cmocka_unit_test(without_memory_nothing_is_left),
     };
