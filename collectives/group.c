@@ -5,9 +5,9 @@
  *
  * Operation. All ranks number the team's calls alike. Before the first call that blocks from number
  * OPEN_AT on, a rank opens the group, which sends nothing that others wait for. From number VOTE_AT
- * on, before calls that block, all vote by an allreduce that is a call like any other: where all
- * are ready, the team has a group; where one never will be, it has none; otherwise they vote again
- * when there have been twice as many calls, and give up after VOTE_LAST.
+ * on, before later calls that block, all vote by an allreduce that is a call like any other: where
+ * all are ready, the team has a group; where one never will be, it has none; otherwise they vote
+ * again when there have been twice as many calls, and give up after VOTES.
  *
  * Errors. Who could not open the group says so in the vote. A vote that fails is the caller's call
  * that fails.
@@ -16,10 +16,10 @@
 #include "hash.h"
 #include "team.h"
 
-#define OPEN_AT   8u
-#define VOTE_AT   16u
-#define VOTE_LAST 4096u
-#define SIZE_MIN  3u /* ranks: to one other a send is enough */
+#define OPEN_AT  8u
+#define VOTE_AT  16u
+#define VOTES    9u /* the last at 4096 */
+#define SIZE_MIN 3u /* ranks: to one other a send is enough */
 
 enum { NEVER, NOT_YET, READY }; /* the least counts */
 
@@ -47,6 +47,13 @@ static void cannot(const vbn_team_t *team, const char *why)
                  team->rank, why);
 }
 
+/* The next vote is when there have been twice as many calls as before the last, or more. */
+static void put_off(vbn_team_t *team)
+{
+    while (team->group.vote_at <= team->next_seq[VBN_REQ_ONCE])
+        team->group.vote_at *= 2;
+}
+
 static void open_group(vbn_team_t *team)
 {
     struct vbn_team_group *g = &team->group;
@@ -55,6 +62,7 @@ static void open_group(vbn_team_t *team)
                                       &g->group, &err);
 
     g->state = VBN_GROUP_TRIED;
+    put_off(team);
     if (status == VBN_OK)
         return;
     g->group = NULL;
@@ -91,8 +99,8 @@ static int start_vote(vbn_team_t *team, vbn_coll_req_t **req, struct vbn_error *
     if (status != VBN_OK)
         return status;
     g->ballot = *req;
-    while (g->vote_at <= team->next_seq[VBN_REQ_ONCE])
-        g->vote_at *= 2;
+    g->votes++;
+    put_off(team);
     return VBN_OK;
 }
 
@@ -133,6 +141,6 @@ void vbn_group_decide(vbn_team_t *team, int status)
         settle(team, VBN_GROUP_ON, "all ranks have heard all others");
     else if (g->vote == NEVER)
         settle(team, VBN_GROUP_OFF, "not all ranks can be in one");
-    else if (g->vote_at > VOTE_LAST)
+    else if (g->votes == VOTES)
         settle(team, VBN_GROUP_OFF, "not all ranks have heard all others");
 }

@@ -104,7 +104,7 @@ enum vbn_group_state {
 struct vbn_team_group {
     enum vbn_group_state state;
     int32_t vote;                 /* this rank's, then what came of all */
-    uint32_t vote_at;             /* number of the call before which is the next one */
+    uint32_t vote_at, votes;      /* number of the call before which is the next; how many were */
     const vbn_coll_req_t *ballot; /* the vote that is under way */
     vbn_group_t *group;           /* or NULL */
     uint64_t key;

@@ -164,10 +164,10 @@ int vbn_team_create(const struct vbn_transport *tr, vbn_port_t *port, vbn_peer_t
 
 /*
  * What the ranks of a team with OPTS (NULL: the defaults) have to agree about before, in *NUMBER:
- * the library's own choice of algorithms, the rules, `check`, and the model but for `processors`.
- * Ranks with different numbers may choose different algorithms for one call, which ends with
- * VBN_ERR_MISMATCH at best: whoever exchanges addresses compares this, too. Not secret, not 0. Any
- * thread. VBN_ERR_INVALID, VBN_ERR_NO_MEMORY: as vbn_team_create() about OPTS.
+ * the library's own choice of algorithms, the rules, `check`, `group`, and the model but for
+ * `processors`. Ranks with different numbers may choose different algorithms for one call, which
+ * ends with VBN_ERR_MISMATCH at best: whoever exchanges addresses compares this, too. Not secret,
+ * not 0. Any thread. VBN_ERR_INVALID, VBN_ERR_NO_MEMORY: as vbn_team_create() about OPTS.
  */
 int vbn_team_accord(const struct vbn_team_options *opts, uint64_t *number, struct vbn_error *err);
 

@@ -1633,26 +1633,34 @@ static void vote_all(struct fixture *f, uint32_t size, int *status)
     finish(f, req, size, status);
 }
 
-/* N sums by all ranks, as by blocking calls. */
-static void sums(struct fixture *f, uint32_t size, unsigned n)
+static void sum(struct fixture *f, uint32_t size)
 {
     int32_t in[RANKS] = {1, 2, 3, 4, 5, 6}, out[RANKS];
     vbn_coll_req_t *req[RANKS];
     int status[RANKS];
 
+    for (uint32_t r = 0; r < size; r++) {
+        struct vbn_coll_args args = sum_args(&in[r], &out[r], 1);
+
+        assert_int_equal(vbn_coll_istart(f->team[r], &args, &req[r], &f->err), VBN_OK);
+    }
+    finish(f, req, size, status);
+    for (uint32_t r = 0; r < size; r++) {
+        assert_int_equal(status[r], VBN_OK);
+        assert_int_equal(out[r], size * (size + 1) / 2);
+    }
+}
+
+/* N of them, as by blocking calls. */
+static void sums(struct fixture *f, uint32_t size, unsigned n)
+{
+    int status[RANKS];
+
     for (; n; n--) {
         vote_all(f, size, status);
-        for (uint32_t r = 0; r < size; r++) {
-            struct vbn_coll_args args = sum_args(&in[r], &out[r], 1);
-
+        for (uint32_t r = 0; r < size; r++)
             assert_int_equal(status[r], VBN_OK);
-            assert_int_equal(vbn_coll_istart(f->team[r], &args, &req[r], &f->err), VBN_OK);
-        }
-        finish(f, req, size, status);
-        for (uint32_t r = 0; r < size; r++) {
-            assert_int_equal(status[r], VBN_OK);
-            assert_int_equal(out[r], size * (size + 1) / 2);
-        }
+        sum(f, size);
     }
 }
 
@@ -1736,6 +1744,25 @@ static void who_is_not_ready_is_asked_again(void **state)
     sums(&f, RANKS, 1);
     assert_true(all_cast(&f, RANKS));
     assert_int_equal(asked(RANKS), 2 * RANKS);
+    close_all(&f);
+}
+
+/* They have their numbers; but a group is not voted for in the call that opens it. */
+static void calls_that_do_not_block_are_counted(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    open_fan(&f, RANKS, NULL);
+    for (int i = 0; i < 40; i++)
+        sum(&f, RANKS);
+    assert_int_equal(fan_ranks[0].opened, 0);
+    sums(&f, RANKS, 1);
+    assert_int_equal(fan_ranks[0].opened, 1);
+    sums(&f, RANKS, 22);
+    assert_int_equal(asked(RANKS), 0);
+    sums(&f, RANKS, 1);
+    assert_true(all_cast(&f, RANKS));
     close_all(&f);
 }
 
@@ -2249,6 +2276,7 @@ int main(void)
         cmocka_unit_test(who_has_a_processor_or_may_not_sleep_does_not),
         cmocka_unit_test(a_group_is_opened_then_voted_for),
         cmocka_unit_test(who_is_not_ready_is_asked_again),
+        cmocka_unit_test(calls_that_do_not_block_are_counted),
         cmocka_unit_test(who_cannot_ends_it_for_all),
         cmocka_unit_test(ranks_that_hear_nothing_give_up),
         cmocka_unit_test(few_ranks_and_those_who_do_not_want_have_none),
