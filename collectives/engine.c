@@ -407,7 +407,8 @@ size_t vbn_engine_awaited(const vbn_coll_req_t *req)
             continue;
         if (vbn_step_sends(step))
             return 0;
-        longest = step->len > longest ? step->len : longest;
+        if (!step->by_cast) /* its datagrams come one by one, and each would wake who sleeps */
+            longest = step->len > longest ? step->len : longest;
     }
     return longest;
 }

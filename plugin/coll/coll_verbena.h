@@ -45,6 +45,7 @@ typedef struct coll_verbena_component {
     int priority;
     bool share; /* also where ranks share a host and its memory */
     bool node_aware;
+    bool group; /* use one where all ranks can */
     bool check;
     char *rules, *rules_file;
     atomic_bool discord_told;    /* that not all members of some communicator decide alike */

@@ -79,6 +79,10 @@ static int register_params(void)
                  "compare the ranks' calls before each collective, and end those that differ with "
                  "an error that names them",
                  MCA_BASE_VAR_TYPE_BOOL, &c->check);
+    c->group = true;
+    register_one("group",
+                 "send to all ranks of a communicator at once, by multicast, where all can",
+                 MCA_BASE_VAR_TYPE_BOOL, &c->group);
     register_one("rules",
                  "algorithms to be used, as OPERATION=ALGORITHM[/PARAM][:FROM-TO][@RANKS-RANKS]",
                  MCA_BASE_VAR_TYPE_STRING, &c->rules);
@@ -95,6 +99,7 @@ struct vbn_team_options coll_verbena_team_options(void)
     options.rules = c->rules;
     options.rules_file = c->rules_file && *c->rules_file ? c->rules_file : NULL;
     options.check = c->check;
+    options.group = c->group;
     return options;
 }
 
