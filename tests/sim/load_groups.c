@@ -125,6 +125,11 @@ static uint64_t tag_of(int stream, int src, uint32_t seq)
            (uint64_t)seq << SEQ_AT;
 }
 
+static int stream_of(uint64_t tag)
+{
+    return (int)(tag >> CLASS_BITS) & ((1 << STREAM_BITS) - 1);
+}
+
 /* DST: -1 to a group. */
 static uint64_t key_of(uint64_t tag, int dst)
 {
@@ -190,7 +195,7 @@ static void check_taken(struct node *node, const struct slot *slot, struct sent 
 {
     struct world *world = node->world;
     const struct vbn_op *op = &slot->op;
-    int stream = (int)(op->tag >> CLASS_BITS) & ((1 << STREAM_BITS) - 1);
+    int stream = stream_of(op->tag);
     uint32_t seq = (uint32_t)(op->tag >> SEQ_AT);
     size_t have = op->len < slot->cap ? op->len : slot->cap;
 
@@ -217,7 +222,7 @@ static void message_taken(struct node *node, struct slot *slot)
     struct world *world = node->world;
     const struct vbn_op *op = &slot->op;
     int src = (int)(op->tag >> SRC_AT) & ((1 << SRC_BITS) - 1);
-    int stream = (int)(op->tag >> CLASS_BITS) & ((1 << STREAM_BITS) - 1);
+    int stream = stream_of(op->tag);
     uint32_t seq = (uint32_t)(op->tag >> SEQ_AT);
 
     if (is_garbled(node, src, stream))
@@ -522,6 +527,12 @@ static void pattern_pick(struct node *node, struct slot *slot)
     }
 }
 
+/* What is sent to groups is not put. */
+static bool may_tell_place(const struct slot *slot)
+{
+    return slot->mask == VBN_TAG_MAX && stream_of(slot->tag) == 0;
+}
+
 static void receive_one(struct node *node)
 {
     struct slot *slot = slot_get(node, false);
@@ -535,7 +546,7 @@ static void receive_one(struct node *node)
     slot->cap = fabric_random(4) ? BUF_BYTES : size_pick();
     memset(slot->buf + slot->cap, GUARD, GUARD_BYTES);
     slot->post = node->posts++;
-    if (slot->mask == VBN_TAG_MAX && fabric_random(4))
+    if (may_tell_place(slot) && fabric_random(4))
         started(slot, vbn_tag_recv_ready(peer->ep, slot->buf, slot->cap, slot->tag, &slot->op));
     else
         started(slot, vbn_tag_recv(node->rank->ctx, peer ? peer->ep : NULL, slot->buf, slot->cap,
