@@ -93,8 +93,15 @@ static int make_ready(vbn_group_t *g, const struct rdma_ud_param *ud)
     return ibv_modify_qp(g->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN) ? errno : 0;
 }
 
+/* Completions that its queue pair may have at once. */
+static uint32_t completions(const vbn_group_t *g)
+{
+    return g->window + 1 + VBN_GROUP_LANDINGS;
+}
+
 static int make_qp(vbn_group_t *g, const struct rdma_ud_param *ud)
 {
+    const struct vbn_cqs *cqs = &g->ctx->cqs;
     struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_UD,
                                     .cap = {.max_send_wr = g->window + 1,
                                             .max_recv_wr = VBN_GROUP_LANDINGS,
@@ -103,7 +110,9 @@ static int make_qp(vbn_group_t *g, const struct rdma_ud_param *ud)
     struct ibv_ah_attr ah = ud->ah_attr;
     int rc;
 
-    g->cq = vbn_cq_reserve(g->ctx, g->window + 1 + VBN_GROUP_LANDINGS);
+    if (cqs->size - cqs->shared < completions(g))
+        return ENOBUFS;
+    g->cq = vbn_cq_reserve(g->ctx, completions(g));
     if (!g->cq)
         return errno;
     init.send_cq = init.recv_cq = g->cq->cq;
@@ -423,7 +432,7 @@ static void destroy(vbn_group_t *g)
     if (g->ah)
         ibv_destroy_ah(g->ah);
     if (g->cq)
-        vbn_cq_release(g->cq, g->window + 1 + VBN_GROUP_LANDINGS);
+        vbn_cq_release(g->cq, completions(g));
     if (g->joined)
         rdma_leave_multicast(g->cm_id, &g->address.sa);
     if (g->cm_id)

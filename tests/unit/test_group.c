@@ -26,15 +26,20 @@ static vbn_group_t *open_group(void)
     return g;
 }
 
-static int setup(void **state)
+static void open_context(void (*tweak)(struct vbn_options *opts))
 {
-    lone_setup(state);
-    memset(op, 0, sizeof(op));
-    ctx = lone_open(NULL);
+    ctx = lone_open(tweak);
     conn[ONE] = lone_connect(ctx, 7);
     conn[TWO] = lone_connect(ctx, 8);
     ep[ONE] = conn[ONE]->ep;
     ep[TWO] = conn[TWO]->ep;
+}
+
+static int setup(void **state)
+{
+    lone_setup(state);
+    memset(op, 0, sizeof(op));
+    open_context(NULL);
     return 0;
 }
 
@@ -276,6 +281,22 @@ static void address_not_joined(void **state)
     fake_fail(FAKE_JOIN, 1, EAGAIN);
     group = open_group();
     assert_int_equal(vbn_group_ready(group), VBN_ERR_DEVICE);
+}
+
+static void short_completion_queues(struct vbn_options *opts)
+{
+    opts->cq_size = 256;
+}
+
+static void more_completions_than_a_queue_has(void **state)
+{
+    (void)state;
+    lone_close(ctx);
+    open_context(short_completion_queues);
+    group = open_group();
+    lone_progress(ctx);
+    assert_int_equal(vbn_group_ready(group), VBN_ERR_DEVICE);
+    assert_null(group->qp);
 }
 
 /* --- sending ------------------------------------------------------------------------------------
@@ -672,6 +693,7 @@ int main(void)
         TEST(others_are_passed_over),
         TEST(cannot_join),
         TEST(address_not_joined),
+        TEST(more_completions_than_a_queue_has),
         TEST(over_at_once_and_kept),
         TEST(long_ones_in_parts),
         TEST(no_more_than_the_window),
