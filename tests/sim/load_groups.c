@@ -33,6 +33,7 @@ enum {
     SLOTS = 24,
     BUF_BYTES = 70000, /* more than a window of datagrams */
     PART_BYTES = 1008, /* of a message in a datagram */
+    ENOUGH_CQES = 1024, /* in a completion queue, for any group here */
     GUARD_BYTES = 16,
     GUARD = 0xa5,
 };
@@ -310,10 +311,14 @@ static void seat_close(struct seat *seat)
     seat->closed = true;
 }
 
-/* That no member will ever be ready needs a reason. */
-static bool may_fail(const struct world *world)
+/* That a group cannot be used needs a reason; a completion queue that is too short is one. */
+static bool may_fail(const struct world *world, const struct group *group)
 {
-    return !world_is_sound(world) || world->plan.transport == FABRIC_IWARP;
+    bool is_short = false;
+
+    for (int i = 0; i < group->count; i++)
+        is_short |= world->ranks[group->members[i]].options.cq_size < ENOUGH_CQES;
+    return is_short || !world_is_sound(world) || world->plan.transport == FABRIC_IWARP;
 }
 
 /* Sees what becomes of a group. */
@@ -333,7 +338,7 @@ static void group_look(struct world *world, struct group *group, int index)
     }
     if (calm_ns && !failed && fabric_now_ns() > calm_ns + READY_NS)
         world_fail(world, "group %d is not ready", index);
-    if (failed && !may_fail(world))
+    if (failed && !may_fail(world, group))
         world_fail(world, "group %d cannot be used, without a fault: %s", index,
                    vbn_status_str(failed));
     if (failed)
