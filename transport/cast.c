@@ -58,7 +58,10 @@ static void post(vbn_group_t *g, struct vbn_cast *cast, bool signaled)
 
 void vbn_group_hello(vbn_group_t *g)
 {
-    struct vbn_wire_cast head = {.group = g->id, .sender = (uint16_t)g->me, .kind = VBN_CAST_HELLO};
+    struct vbn_wire_cast head = {.group = g->id,
+                                 .number = g->unheard,
+                                 .sender = (uint16_t)g->me,
+                                 .kind = VBN_CAST_HELLO};
 
     if (!g->qp || g->hello_out)
         return;
@@ -317,6 +320,8 @@ static void take_datagram(vbn_group_t *g, const char *data, size_t len)
         return;
     if (vbn_unlikely(!m->heard))
         vbn_group_heard(g, m);
+    if (head.kind == VBN_CAST_HELLO && head.number)
+        vbn_group_waited_for(g);
     if (!vbn_wire_cast_has_data(head.kind))
         return;
     if (!take(g, m, &head, data + sizeof(head), len - sizeof(head)))

@@ -213,6 +213,14 @@ void vbn_group_heard(vbn_group_t *g, struct vbn_group_member *m)
         g->status = VBN_OK;
 }
 
+void vbn_group_waited_for(vbn_group_t *g)
+{
+    if (g->hello_in)
+        return; /* it will hear this side */
+    g->hello_in = 1;
+    vbn_group_wake(g);
+}
+
 void vbn_group_mute(vbn_group_t *g, const char *why)
 {
     if (!g->qp)
@@ -229,14 +237,15 @@ void vbn_group_mute(vbn_group_t *g, const char *why)
 /* Says hello, less and less often. False: no more. */
 static bool greet(vbn_group_t *g)
 {
-    if (!g->qp || (g->unheard == 0 && g->hello_gap >= HELLO_GAP_MAX))
+    if (!g->qp || !g->hello_in)
         return false;
     if (--g->hello_in == 0) {
         vbn_group_hello(g);
         g->hello_gap = (uint32_t)vbn_min(2 * g->hello_gap, HELLO_GAP_MAX);
-        g->hello_in = g->hello_gap;
+        if (g->unheard || g->hello_gap < HELLO_GAP_MAX)
+            g->hello_in = g->hello_gap;
     }
-    return true;
+    return g->hello_in != 0;
 }
 
 /* Tells those who have not been told for a whole tick. False: there was nothing to be told. */

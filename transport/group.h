@@ -96,7 +96,7 @@ struct vbn_group {
     bool repairs;                                /* those of a member */
 
     struct vbn_timer timer;
-    uint32_t hello_in, hello_gap; /* ticks: to the next hello, and between two */
+    uint32_t hello_in, hello_gap; /* ticks: to the next hello, 0: none; and between two */
     struct vbn_cast *hello;
     bool hello_out;              /* with the device */
     uint32_t quiet, quiet_acked; /* ticks since `acked` was that */
@@ -150,6 +150,9 @@ VBN_COLD void vbn_group_mute(vbn_group_t *group, const char *why);
 
 /* M has been heard by multicast. */
 VBN_COLD void vbn_group_heard(vbn_group_t *group, struct vbn_group_member *m);
+
+/* A member has not heard all others yet, this side perhaps. */
+VBN_COLD void vbn_group_waited_for(vbn_group_t *group);
 
 /* What pools make. */
 void vbn_cast_init(struct vbn_pool *pool, struct vbn_pool_obj *obj);

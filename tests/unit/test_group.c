@@ -237,6 +237,27 @@ static void says_hello_until_heard(void **state)
     assert_int_equal(cast_count(), said);
 }
 
+static void says_hello_to_who_waits(void **state)
+{
+    unsigned said;
+
+    (void)state;
+    make_ready_and_quiet();
+    said = cast_count();
+    datagram_of(group->id, ONE, VBN_CAST_HELLO, 1, NULL, 0);
+    datagram_of(group->id, TWO, VBN_CAST_HELLO, 1, NULL, 0);
+    for (int i = 0; i < 200; i++) {
+        lone_pass(ctx, 10);
+        all_left();
+    }
+    assert_int_equal(cast_count(), said + 1);
+    assert_int_equal(cast_at(said).kind, VBN_CAST_HELLO);
+    assert_int_equal(cast_at(said).number, 0);
+    hello_of(ONE);
+    lone_pass(ctx, 100);
+    assert_int_equal(cast_count(), said + 1);
+}
+
 static void others_are_passed_over(void **state)
 {
     (void)state;
@@ -690,6 +711,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(ready_when_all_are_heard),
         TEST(says_hello_until_heard),
+        TEST(says_hello_to_who_waits),
         TEST(others_are_passed_over),
         TEST(cannot_join),
         TEST(address_not_joined),
