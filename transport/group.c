@@ -228,6 +228,8 @@ void vbn_group_mute(vbn_group_t *g, const char *why)
     vbn_log(g->ctx, VBN_LOG_INFO, "device %s: multicast is given up for connections: %s",
             g->ctx->device.name, why);
     drop_qp(g);
+    if (g->status == VBN_PENDING)
+        g->status = VBN_ERR_DEVICE; /* whom it has not heard, it will not */
     vbn_group_repair_all(g);
 }
 

@@ -296,6 +296,17 @@ static void cannot_join(void **state)
     }
 }
 
+static void fails_before_all_are_heard(void **state)
+{
+    (void)state;
+    group = open_group();
+    lone_progress(ctx);
+    hello_of(ONE);
+    fake_send_completes(group->qp, 0, IBV_WC_WR_FLUSH_ERR);
+    lone_progress(ctx);
+    assert_int_equal(vbn_group_ready(group), VBN_ERR_DEVICE);
+}
+
 static void address_not_joined(void **state)
 {
     (void)state;
@@ -714,6 +725,7 @@ int main(void)
         TEST(says_hello_to_who_waits),
         TEST(others_are_passed_over),
         TEST(cannot_join),
+        TEST(fails_before_all_are_heard),
         TEST(address_not_joined),
         TEST(more_completions_than_a_queue_has),
         TEST(over_at_once_and_kept),
