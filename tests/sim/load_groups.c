@@ -321,6 +321,17 @@ static bool may_fail(const struct world *world, const struct group *group)
     return is_short || !world_is_sound(world) || world->plan.transport == FABRIC_IWARP;
 }
 
+/* A member has lost its queue pair: who has not heard it before, never will. */
+static bool is_mute(const struct group *group, int index)
+{
+    for (int i = 0; i < group->count; i++) {
+        const struct seat *seat = &nodes[group->members[i]].seats[index];
+        if (seat->group && seat->status == VBN_OK && !seat->group->qp)
+            return true;
+    }
+    return false;
+}
+
 /* Sees what becomes of a group. */
 static void group_look(struct world *world, struct group *group, int index)
 {
@@ -336,8 +347,11 @@ static void group_look(struct world *world, struct group *group, int index)
         group->state = USABLE;
         return;
     }
-    if (calm_ns && !failed && fabric_now_ns() > calm_ns + READY_NS)
-        world_fail(world, "group %d is not ready", index);
+    if (calm_ns && !failed && fabric_now_ns() > calm_ns + READY_NS) {
+        failed = VBN_ERR_TIMEOUT;
+        if (!is_mute(group, index))
+            world_fail(world, "group %d is not ready", index);
+    }
     if (failed && !may_fail(world, group))
         world_fail(world, "group %d cannot be used, without a fault: %s", index,
                    vbn_status_str(failed));
