@@ -58,10 +58,8 @@ static void post(vbn_group_t *g, struct vbn_cast *cast, bool signaled)
 
 void vbn_group_hello(vbn_group_t *g)
 {
-    struct vbn_wire_cast head = {.group = g->id,
-                                 .number = g->unheard,
-                                 .sender = (uint16_t)g->me,
-                                 .kind = VBN_CAST_HELLO};
+    struct vbn_wire_cast head = {
+        .group = g->id, .number = g->unheard, .sender = (uint16_t)g->me, .kind = VBN_CAST_HELLO};
 
     if (!g->qp || g->hello_out)
         return;

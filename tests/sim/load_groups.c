@@ -31,8 +31,8 @@ enum {
     GROUPS = 2,
     STREAMS = 1 + GROUPS, /* 0: from one to one */
     SLOTS = 24,
-    BUF_BYTES = 70000, /* more than a window of datagrams */
-    PART_BYTES = 1008, /* of a message in a datagram */
+    BUF_BYTES = 70000,  /* more than a window of datagrams */
+    PART_BYTES = 1008,  /* of a message in a datagram */
     ENOUGH_CQES = 1024, /* in a completion queue, for any group here */
     GUARD_BYTES = 16,
     GUARD = 0xa5,
@@ -74,7 +74,8 @@ struct peer {
 struct seat {
     vbn_group_t *group; /* NULL: not yet, not any more, or never */
     bool opened, closed;
-    bool stays; /* vbn_close() closes it */
+    bool
+        stays; /* vbn_close() closes it, or the loss of a member, whose messages may be half here */
     int status;
     uint32_t to_send;
 };
@@ -402,7 +403,7 @@ static void seat_look(struct node *node, int index)
     if (!seat_is_over(node, index))
         return;
     seat->to_send = 0;
-    if (!seat->stays && fabric_random(4) == 0)
+    if (fabric_random(4) == 0 && (!seat->stays || !group_is_whole(group)))
         seat_close(seat);
 }
 
@@ -668,7 +669,7 @@ static const char *unsettled_group(const struct node *node, int index)
         return "has a group that is not ready";
     if (groups[index].state == USABLE && seat->to_send > 0)
         return "has messages that it could not send to a group";
-    if (!seat->closed && !seat->stays && !groups[index].hostile)
+    if (!seat->closed && (!seat->stays || !group_is_whole(&groups[index])))
         return "has a group that it could not close";
     return NULL;
 }
