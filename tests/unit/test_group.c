@@ -677,26 +677,53 @@ static void closes_when_all_has_come(void **state)
     assert_true(LIST_EMPTY(&ctx->groups));
 }
 
-static void answers_for_a_closed_one(void **state)
+/* ONE asks about a group that is closed here. */
+static void poked_for_closed(uint64_t id)
 {
-    struct vbn_wire_hdr hdr;
-    struct vbn_wire_cast word = {.number = 6, .sender = ONE, .kind = VBN_CAST_POKE};
+    struct vbn_wire_cast word = {.group = id, .number = 6, .sender = ONE, .kind = VBN_CAST_POKE};
     char bytes[sizeof(word)];
-    const struct fake_send *send;
 
-    (void)state;
-    make_ready_and_quiet();
-    word.group = group->id;
-    vbn_group_close(group);
-    lone_pass(ctx, 20);
     assert_true(LIST_EMPTY(&ctx->groups));
     vbn_wire_cast_write(bytes, &word);
     lone_tagged(conn[ONE], VBN_TAG_CAST, bytes, sizeof(bytes));
+}
+
+static void answers_for_a_closed_one(void **state)
+{
+    struct vbn_wire_hdr hdr;
+    struct vbn_wire_cast word = {0};
+    const struct fake_send *send;
+    uint64_t id;
+
+    (void)state;
+    make_ready_and_quiet();
+    id = group->id;
+    vbn_group_close(group);
+    lone_pass(ctx, 20);
+    poked_for_closed(id);
     send = lone_send_at(conn[ONE], lone_sent(conn[ONE]) - 1, &hdr);
     assert_true(vbn_wire_cast_read(send->bytes + sizeof(hdr), hdr.len, &word));
     assert_int_equal(word.kind, VBN_CAST_ACK);
     assert_int_equal(word.number, 6);
     assert_int_equal(word.sender, ONE);
+}
+
+static void answers_no_more_after_the_farewell(void **state)
+{
+    unsigned said;
+    uint64_t id;
+
+    (void)state;
+    make_ready_and_quiet();
+    id = group->id;
+    vbn_group_close(group);
+    lone_pass(ctx, 20);
+    vbn_endpoint_close(ep[ONE]);
+    assert_true(lone_said_bye(conn[ONE]));
+    said = lone_sent(conn[ONE]);
+    poked_for_closed(id);
+    lone_progress(ctx);
+    assert_int_equal(lone_sent(conn[ONE]), said);
 }
 
 /* The answer of a member that has closed its group names whom it answers. */
@@ -750,6 +777,7 @@ int main(void)
         TEST(lost_member_ends_sends),
         TEST(closes_when_all_has_come),
         TEST(answers_for_a_closed_one),
+        TEST(answers_no_more_after_the_farewell),
         TEST(acknowledged_for_closed),
     };
 
