@@ -316,6 +316,16 @@ void vbn_group_wake(vbn_group_t *g)
 /* --- opening and closing
  * ------------------------------------------------------------------------------- */
 
+/* A power of two, so that a number keeps its place where numbers begin anew. */
+static uint32_t window_for(uint32_t count)
+{
+    uint32_t window = VBN_GROUP_WINDOW_MAX;
+
+    while (window > VBN_GROUP_WINDOW_MIN && window > VBN_GROUP_LANDINGS / count)
+        window /= 2;
+    return window;
+}
+
 static vbn_group_t *make(vbn_context_t *ctx, vbn_peer_t *const *peers, uint32_t count, uint32_t me)
 {
     vbn_group_t *g = calloc(1, sizeof(*g) + count * sizeof(g->member[0]));
@@ -328,8 +338,7 @@ static vbn_group_t *make(vbn_context_t *ctx, vbn_peer_t *const *peers, uint32_t 
     g->unheard = count - 1;
     g->status = VBN_PENDING;
     g->poke_after = POKE_AFTER;
-    g->window = (uint32_t)vbn_max(vbn_min(VBN_GROUP_LANDINGS / count, VBN_GROUP_WINDOW_MAX),
-                                  VBN_GROUP_WINDOW_MIN);
+    g->window = window_for(count);
     TAILQ_INIT(&g->sends);
     vbn_pool_init(&g->casts, ctx, sizeof(struct vbn_cast), VBN_CAST_MAX, UINT32_MAX, vbn_cast_init);
     vbn_pool_init(&g->landings, ctx, sizeof(struct vbn_landing), VBN_GRH_LEN + VBN_CAST_MAX,

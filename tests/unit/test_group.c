@@ -389,6 +389,23 @@ static void no_more_than_the_window(void **state)
     assert_int_equal(cast_at(cast_count() - 1).number, w);
 }
 
+static void numbers_begin_anew(void **state)
+{
+    vbn_peer_t *peers[20];
+    struct vbn_error err;
+
+    (void)state;
+    for (uint32_t i = 0; i < 20; i++)
+        peers[i] = (vbn_peer_t *)ep[ONE];
+    for (uint32_t count = 2; count <= 20; count++) {
+        assert_int_equal(vbn_group_open(ctx, 5, peers, count, ME, &group, &err), VBN_OK);
+        assert_int_equal(UINT32_MAX % group->window, group->window - 1);
+        vbn_group_close(group);
+        lone_pass(ctx, 20);
+        assert_true(LIST_EMPTY(&ctx->groups));
+    }
+}
+
 static void not_before_it_has_left(void **state)
 {
     uint32_t w;
@@ -758,6 +775,7 @@ int main(void)
         TEST(over_at_once_and_kept),
         TEST(long_ones_in_parts),
         TEST(no_more_than_the_window),
+        TEST(numbers_begin_anew),
         TEST(not_before_it_has_left),
         TEST(taken_in_their_order),
         TEST(asks_once),
