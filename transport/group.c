@@ -191,8 +191,13 @@ static void drop_qp(vbn_group_t *g)
 
 void vbn_group_joined(vbn_group_t *g, const struct rdma_ud_param *ud, int cause)
 {
-    int rc = ud ? set_up(g, ud) : cause;
+    int rc;
 
+    if (!ud && g->qp) {
+        vbn_group_mute(g, strerror(cause));
+        return;
+    }
+    rc = ud ? set_up(g, ud) : cause;
     if (rc) {
         drop_qp(g);
         give_up(g, VBN_ERR_DEVICE, ud ? "the group cannot be used" : "its address was not joined",

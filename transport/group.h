@@ -117,7 +117,8 @@ void vbn_group_close(vbn_group_t *group);
 /* --- what the rest of the transport calls --------------------------------------------------------
  */
 
-/* GROUP's address has been joined, as UD says; or, UD being NULL, has not, for CAUSE. */
+/* GROUP's address has been joined, as UD says; or, UD being NULL, has not, or is not any more, for
+ * CAUSE. */
 void vbn_group_joined(vbn_group_t *group, const struct rdma_ud_param *ud, int cause);
 
 /* A message about a group from EP. False: it cannot be. */

@@ -600,6 +600,24 @@ static void by_connections_when_it_fails(void **state)
     assert_int_equal(ctx->counters.cast_repairs, 4);
 }
 
+/* As when a subnet has got another manager. */
+static void by_connections_when_it_is_joined_no_more(void **state)
+{
+    (void)state;
+    make_ready_and_quiet();
+    for (uint32_t i = 0; i <= group->window; i++)
+        send_value(&op[i], &(uint64_t){1});
+    vbn_group_joined(group, NULL, ENETRESET);
+    lone_progress(ctx);
+    assert_null(group->qp);
+    assert_true(ctx->counters.cast_repairs > 0);
+    word_of(ONE, VBN_CAST_ACK, group->window);
+    word_of(TWO, VBN_CAST_ACK, group->window);
+    lone_progress(ctx);
+    assert_int_equal(op[group->window].status, VBN_OK);
+    assert_int_equal(vbn_group_ready(group), VBN_OK);
+}
+
 static void by_connections_when_posting_fails(void **state)
 {
     (void)state;
@@ -787,6 +805,7 @@ int main(void)
         TEST(pokes_who_is_silent),
         TEST(answers_pokes),
         TEST(by_connections_when_it_fails),
+        TEST(by_connections_when_it_is_joined_no_more),
         TEST(by_connections_when_posting_fails),
         TEST(acknowledged_what_was_not_sent),
         TEST(asked_for_what_was_acknowledged),
