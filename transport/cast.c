@@ -58,7 +58,8 @@ static void post(vbn_group_t *g, struct vbn_cast *cast, bool signaled)
 
 void vbn_group_hello(vbn_group_t *g)
 {
-    struct vbn_wire_cast head = {.group = g->id, .sender = (uint16_t)g->me, .kind = VBN_CAST_HELLO};
+    struct vbn_wire_cast head = {
+        .group = g->id, .number = g->unheard, .sender = (uint16_t)g->me, .kind = VBN_CAST_HELLO};
 
     if (!g->qp || g->hello_out)
         return;
@@ -175,18 +176,19 @@ void vbn_group_settle(vbn_group_t *g)
 /* --- by connections
  * -------------------------------------------------------------------------------------- */
 
-static struct vbn_msg *message(struct vbn_group_member *m, size_t len)
+/* NULL: not now, or EP has ended, or has said farewell, which nothing follows. */
+static struct vbn_msg *message(vbn_endpoint_t *ep, size_t len)
 {
     struct vbn_msg *msg;
 
-    return m->ep && vbn_tx_get(m->ep, len, &msg) == VBN_OK ? msg : NULL;
+    return ep && !ep->said_bye && vbn_tx_get(ep, len, &msg) == VBN_OK ? msg : NULL;
 }
 
 bool vbn_group_tell(vbn_group_t *g, struct vbn_group_member *m, uint8_t kind, uint32_t number)
 {
     struct vbn_wire_cast word = {
         .group = g->id, .number = number, .sender = (uint16_t)g->me, .kind = kind};
-    struct vbn_msg *msg = message(m, sizeof(word));
+    struct vbn_msg *msg = message(m->ep, sizeof(word));
 
     if (!msg)
         return false;
@@ -211,7 +213,7 @@ static int repair(vbn_group_t *g, struct vbn_group_member *m)
 
     for (; m->ep && m->repair != g->next; m->repair++, n++) {
         const struct vbn_cast *cast = g->kept[m->repair % g->window];
-        struct vbn_msg *msg = message(m, cast->len);
+        struct vbn_msg *msg = message(m->ep, cast->len);
 
         if (!msg)
             return n;
@@ -317,6 +319,8 @@ static void take_datagram(vbn_group_t *g, const char *data, size_t len)
         return;
     if (vbn_unlikely(!m->heard))
         vbn_group_heard(g, m);
+    if (head.kind == VBN_CAST_HELLO && head.number)
+        vbn_group_waited_for(g);
     if (!vbn_wire_cast_has_data(head.kind))
         return;
     if (!take(g, m, &head, data + sizeof(head), len - sizeof(head)))
@@ -424,11 +428,11 @@ static bool take_word(vbn_group_t *g, struct vbn_group_member *m, const struct v
 static void answer_for_closed(vbn_endpoint_t *ep, const struct vbn_wire_cast *poke)
 {
     struct vbn_wire_cast word = *poke;
-    struct vbn_msg *msg;
+    struct vbn_msg *msg = message(ep, sizeof(word));
 
     word.kind = VBN_CAST_ACK;
-    if (vbn_tx_get(ep, sizeof(word), &msg) != VBN_OK)
-        return; /* it pokes again */
+    if (!msg)
+        return; /* it pokes again, or hears the farewell */
     vbn_wire_cast_write(vbn_tx_payload(msg), &word);
     vbn_tx_send(msg, VBN_WIRE_TAG, VBN_TAG_CAST, sizeof(word));
 }

@@ -78,6 +78,7 @@ struct vbn_conn {
     uint64_t used_ns;   /* when half of the window was last used up */
     bool dry;           /* messages have waited for credits, which the peer has not heard */
     uint8_t dry_said;   /* how often it has */
+    bool gapped;        /* a message is missing: none is taken that does not say its whole number */
     TAILQ_ENTRY(vbn_conn) ack_entry;
     struct vbn_ctl *ctl;
     struct vbn_timer timer;

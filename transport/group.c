@@ -93,8 +93,15 @@ static int make_ready(vbn_group_t *g, const struct rdma_ud_param *ud)
     return ibv_modify_qp(g->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN) ? errno : 0;
 }
 
+/* Completions that its queue pair may have at once. */
+static uint32_t completions(const vbn_group_t *g)
+{
+    return g->window + 1 + VBN_GROUP_LANDINGS;
+}
+
 static int make_qp(vbn_group_t *g, const struct rdma_ud_param *ud)
 {
+    const struct vbn_cqs *cqs = &g->ctx->cqs;
     struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_UD,
                                     .cap = {.max_send_wr = g->window + 1,
                                             .max_recv_wr = VBN_GROUP_LANDINGS,
@@ -103,7 +110,9 @@ static int make_qp(vbn_group_t *g, const struct rdma_ud_param *ud)
     struct ibv_ah_attr ah = ud->ah_attr;
     int rc;
 
-    g->cq = vbn_cq_reserve(g->ctx, g->window + 1 + VBN_GROUP_LANDINGS);
+    if (cqs->size - cqs->shared < completions(g))
+        return ENOBUFS;
+    g->cq = vbn_cq_reserve(g->ctx, completions(g));
     if (!g->cq)
         return errno;
     init.send_cq = init.recv_cq = g->cq->cq;
@@ -182,8 +191,13 @@ static void drop_qp(vbn_group_t *g)
 
 void vbn_group_joined(vbn_group_t *g, const struct rdma_ud_param *ud, int cause)
 {
-    int rc = ud ? set_up(g, ud) : cause;
+    int rc;
 
+    if (!ud && g->qp) {
+        vbn_group_mute(g, strerror(cause));
+        return;
+    }
+    rc = ud ? set_up(g, ud) : cause;
     if (rc) {
         drop_qp(g);
         give_up(g, VBN_ERR_DEVICE, ud ? "the group cannot be used" : "its address was not joined",
@@ -204,6 +218,14 @@ void vbn_group_heard(vbn_group_t *g, struct vbn_group_member *m)
         g->status = VBN_OK;
 }
 
+void vbn_group_waited_for(vbn_group_t *g)
+{
+    if (g->hello_in)
+        return; /* it will hear this side */
+    g->hello_in = 1;
+    vbn_group_wake(g);
+}
+
 void vbn_group_mute(vbn_group_t *g, const char *why)
 {
     if (!g->qp)
@@ -211,6 +233,8 @@ void vbn_group_mute(vbn_group_t *g, const char *why)
     vbn_log(g->ctx, VBN_LOG_INFO, "device %s: multicast is given up for connections: %s",
             g->ctx->device.name, why);
     drop_qp(g);
+    if (g->status == VBN_PENDING)
+        g->status = VBN_ERR_DEVICE; /* whom it has not heard, it will not */
     vbn_group_repair_all(g);
 }
 
@@ -220,14 +244,15 @@ void vbn_group_mute(vbn_group_t *g, const char *why)
 /* Says hello, less and less often. False: no more. */
 static bool greet(vbn_group_t *g)
 {
-    if (!g->qp || (g->unheard == 0 && g->hello_gap >= HELLO_GAP_MAX))
+    if (!g->qp || !g->hello_in)
         return false;
     if (--g->hello_in == 0) {
         vbn_group_hello(g);
         g->hello_gap = (uint32_t)vbn_min(2 * g->hello_gap, HELLO_GAP_MAX);
-        g->hello_in = g->hello_gap;
+        if (g->unheard || g->hello_gap < HELLO_GAP_MAX)
+            g->hello_in = g->hello_gap;
     }
-    return true;
+    return g->hello_in != 0;
 }
 
 /* Tells those who have not been told for a whole tick. False: there was nothing to be told. */
@@ -296,6 +321,16 @@ void vbn_group_wake(vbn_group_t *g)
 /* --- opening and closing
  * ------------------------------------------------------------------------------- */
 
+/* A power of two, so that a number keeps its place where numbers begin anew. */
+static uint32_t window_for(uint32_t count)
+{
+    uint32_t window = VBN_GROUP_WINDOW_MAX;
+
+    while (window > VBN_GROUP_WINDOW_MIN && window > VBN_GROUP_LANDINGS / count)
+        window /= 2;
+    return window;
+}
+
 static vbn_group_t *make(vbn_context_t *ctx, vbn_peer_t *const *peers, uint32_t count, uint32_t me)
 {
     vbn_group_t *g = calloc(1, sizeof(*g) + count * sizeof(g->member[0]));
@@ -308,8 +343,7 @@ static vbn_group_t *make(vbn_context_t *ctx, vbn_peer_t *const *peers, uint32_t 
     g->unheard = count - 1;
     g->status = VBN_PENDING;
     g->poke_after = POKE_AFTER;
-    g->window = (uint32_t)vbn_max(vbn_min(VBN_GROUP_LANDINGS / count, VBN_GROUP_WINDOW_MAX),
-                                  VBN_GROUP_WINDOW_MIN);
+    g->window = window_for(count);
     TAILQ_INIT(&g->sends);
     vbn_pool_init(&g->casts, ctx, sizeof(struct vbn_cast), VBN_CAST_MAX, UINT32_MAX, vbn_cast_init);
     vbn_pool_init(&g->landings, ctx, sizeof(struct vbn_landing), VBN_GRH_LEN + VBN_CAST_MAX,
@@ -423,7 +457,7 @@ static void destroy(vbn_group_t *g)
     if (g->ah)
         ibv_destroy_ah(g->ah);
     if (g->cq)
-        vbn_cq_release(g->cq, g->window + 1 + VBN_GROUP_LANDINGS);
+        vbn_cq_release(g->cq, completions(g));
     if (g->joined)
         rdma_leave_multicast(g->cm_id, &g->address.sa);
     if (g->cm_id)

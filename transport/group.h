@@ -96,7 +96,7 @@ struct vbn_group {
     bool repairs;                                /* those of a member */
 
     struct vbn_timer timer;
-    uint32_t hello_in, hello_gap; /* ticks: to the next hello, and between two */
+    uint32_t hello_in, hello_gap; /* ticks: to the next hello, 0: none; and between two */
     struct vbn_cast *hello;
     bool hello_out;              /* with the device */
     uint32_t quiet, quiet_acked; /* ticks since `acked` was that */
@@ -117,7 +117,8 @@ void vbn_group_close(vbn_group_t *group);
 /* --- what the rest of the transport calls --------------------------------------------------------
  */
 
-/* GROUP's address has been joined, as UD says; or, UD being NULL, has not, for CAUSE. */
+/* GROUP's address has been joined, as UD says; or, UD being NULL, has not, or is not any more, for
+ * CAUSE. */
 void vbn_group_joined(vbn_group_t *group, const struct rdma_ud_param *ud, int cause);
 
 /* A message about a group from EP. False: it cannot be. */
@@ -150,6 +151,9 @@ VBN_COLD void vbn_group_mute(vbn_group_t *group, const char *why);
 
 /* M has been heard by multicast. */
 VBN_COLD void vbn_group_heard(vbn_group_t *group, struct vbn_group_member *m);
+
+/* A member has not heard all others yet, this side perhaps. */
+VBN_COLD void vbn_group_waited_for(vbn_group_t *group);
 
 /* What pools make. */
 void vbn_cast_init(struct vbn_pool *pool, struct vbn_pool_obj *obj);

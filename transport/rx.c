@@ -106,6 +106,7 @@ VBN_COLD static void not_as_sent(struct vbn_conn *conn, const char *what, uint32
         return;
     }
     conn->ctx->counters.bad_messages++;
+    conn->gapped |= !vbn_seq_before(number, expected);
     vbn_conn_fail(conn, VBN_EV_QP_ERROR, "%s: %u came where %u was expected", what, number,
                   expected);
 }
@@ -381,6 +382,8 @@ static __attribute__((noinline)) uint32_t take_head(struct vbn_conn *conn, struc
     struct vbn_wire_hdr hdr;
 
     take_ring_first(conn);
+    if (vbn_unlikely(conn->gapped) && wc->wc_flags & IBV_WC_WITH_IMM)
+        return 0;
     if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
         return restore_rider(conn, buf, wc);
     if (wc->wc_flags & IBV_WC_WITH_IMM)
@@ -411,7 +414,7 @@ static inline bool take_message(struct vbn_conn *conn, struct vbn_rxbuf *buf,
         if (byte_len)
             vbn_rx_malformed(ep);
         else if (ep->conn == conn)
-            not_as_sent(conn, "malformed message, without bytes", 0);
+            not_as_sent(conn, "malformed message, without bytes", ep->rx_next);
         return false;
     }
     if (vbn_unlikely(conn->state == VBN_CONN_ACCEPTING))

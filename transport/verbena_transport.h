@@ -240,10 +240,10 @@ struct vbn_transport {
      * will not be. */
     int (*group_ready)(const vbn_group_t *group);
 
-    /* As send(), to all other members, who take it by recv(). Only where group_ready() has said
-     * VBN_OK on all members: the caller sees to that. Messages of one member to the group are
-     * matched in their order, but in none with those of send(). Ends with an error where a member
-     * is lost. */
+    /* As send(), to all other members, who take it by recv(), not by recv_ready(). Only where
+     * group_ready() has said VBN_OK on all members: the caller sees to that. Messages of one member
+     * to the group are matched in their order, but in none with those of send(). Ends with an error
+     * where a member is lost. */
     int (*group_send)(vbn_group_t *group, const void *buf, size_t len, uint64_t tag,
                       struct vbn_op *op);
 

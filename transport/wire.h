@@ -344,7 +344,7 @@ bool vbn_wire_answer_read(const void *buf, size_t len, struct vbn_wire_answer *a
 
 /* Beside VBN_TAG_EAGER, _FIRST and _NEXT, whose datagrams are numbered, and go on as they do. */
 enum vbn_wire_cast_kind {
-    VBN_CAST_HELLO = 32, /* by multicast: the sender is there */
+    VBN_CAST_HELLO = 32, /* by multicast: the sender is there; it has not heard `number` others */
     VBN_CAST_ACK = 33,   /* all before `number` of the receiver's has come */
     VBN_CAST_ASK = 34,   /* and that one and what follows is missing */
     VBN_CAST_POKE = 35,  /* the sender's next is `number`: has all before come? */

@@ -261,9 +261,11 @@ static void receive_detach(struct sim_rwqe *rwqe, bool is_shared)
         rwqe->rq = NULL;
 }
 
+/* Nothing completes any more that does not show at once. */
 void sim_cq_detach(struct sim_cq *cq, struct sim_qp *qp, bool purge)
 {
     uint32_t kept = 0, visible = 0;
+    bool held = false;
     for (uint32_t i = 0; i < cq->count; i++) {
         struct sim_cqe cqe = cq->ring[(cq->head + i) & (cq->cap - 1)];
         if (cqe.qp == qp && purge) {
@@ -276,12 +278,15 @@ void sim_cq_detach(struct sim_cq *cq, struct sim_qp *qp, bool purge)
             cqe.wqe = NULL;
             if (cqe.rwqe)
                 receive_detach(cqe.rwqe, qp->init.srq != NULL);
+            held |= i >= cq->visible;
         }
         visible += i < cq->visible;
         cq->ring[(cq->head + kept++) & (cq->cap - 1)] = cqe;
     }
     cq->count = kept;
     cq->visible = visible;
+    if (held)
+        cq_show(cq, cq->held_solicited);
 }
 
 /* ---- polling ---- */

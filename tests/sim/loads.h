@@ -10,6 +10,7 @@ struct load {
     void (*run)(struct world *world);
     void (*end)(struct world *world); /* after all contexts are closed */
     bool by_name;                     /* run only where asked for */
+    int most;                         /* ranks that are drawn; 0: as the world draws them */
 };
 
 void load_random(struct world *world);
@@ -18,6 +19,8 @@ void load_crowd(struct world *world);
 void load_crowd_end(struct world *world);
 void load_tagged(struct world *world);
 void load_tagged_end(struct world *world);
+void load_groups(struct world *world);
+void load_groups_end(struct world *world);
 void load_storm(struct world *world);
 void load_storm_end(struct world *world);
 

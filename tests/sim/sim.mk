@@ -73,6 +73,7 @@ tests_sim_test_failing_calls_LDFLAGS = $(AM_LDFLAGS) $(SIM_WRAP)
 check_PROGRAMS += tests/sim/simulate
 tests_sim_simulate_SOURCES = \
 	tests/sim/load_crowd.c \
+	tests/sim/load_groups.c \
 	tests/sim/load_random.c \
 	tests/sim/load_storm.c \
 	tests/sim/load_tagged.c \

@@ -25,10 +25,11 @@
 #include <unistd.h>
 
 static const struct load loads[] = {
-    {"random", load_random, load_random_end, false},
-    {"storm", load_storm, load_storm_end, false},
-    {"tagged", load_tagged, load_tagged_end, false},
-    {"crowd", load_crowd, load_crowd_end, true},
+    {"random", load_random, load_random_end, false, 0},
+    {"storm", load_storm, load_storm_end, false, 0},
+    {"tagged", load_tagged, load_tagged_end, false, 0},
+    {"groups", load_groups, load_groups_end, false, 6},
+    {"crowd", load_crowd, load_crowd_end, true, 0},
 };
 
 enum { LOADS = sizeof(loads) / sizeof(loads[0]), JOBS_MAX = 256 };
@@ -119,6 +120,8 @@ static bool run_one(const struct request *request, const struct load *load, uint
     struct world world;
     struct fabric_counters counters;
     plan_make(request, seed, &plan);
+    if (load->most && !plan.ranks)
+        plan.ranks = 2 + (int)(seed % (uint64_t)(load->most - 1));
     running_seed = seed;
     running_load = load->name;
     time_watch(load);

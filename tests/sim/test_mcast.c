@@ -258,6 +258,27 @@ static void completion_waits_for_nobody(void **state)
     hosts_close();
 }
 
+/* What has completed shows then at the latest. */
+static void nothing_shows_after_destroying(void **state)
+{
+    const struct fabric_config config = {.cq_hold_ns = 1000000000};
+    struct host *host = &hosts[0];
+    struct ibv_wc wc;
+
+    (void)state;
+    hosts_open(&config, &roce);
+    assert_int_equal(cast(host, 0, 64, IBV_SEND_SIGNALED), 0);
+    fabric_advance(10000);
+    assert_int_equal(ibv_poll_cq(host->rig.cq, 1, &wc), 0);
+    detach(host);
+    assert_int_equal(ibv_destroy_qp(host->link.qp), 0);
+    assert_int_equal(ibv_poll_cq(host->rig.cq, 1, &wc), 1);
+    qp_make(host);
+    qp_start(host, host->qkey);
+    attach(host);
+    hosts_close();
+}
+
 static void others_get_none(void **state)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .qkey = 77};
@@ -661,6 +682,7 @@ int main(void)
         cmocka_unit_test(everybody_attached_gets_one_copy),
         cmocka_unit_test(ipv4_groups_are_mapped),
         cmocka_unit_test(completion_waits_for_nobody),
+        cmocka_unit_test(nothing_shows_after_destroying),
         cmocka_unit_test(others_get_none),
         cmocka_unit_test(other_groups_get_none),
         cmocka_unit_test(nothing_waits_for_a_receive),

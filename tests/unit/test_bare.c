@@ -326,6 +326,20 @@ static void brought_twice_is_kept_once(void **state)
     assert_int_equal(ctx->counters.bad_messages, 1);
 }
 
+/* Number 17 says no more of itself than 1, which is missing, would have. */
+static void not_for_a_missing_one(void **state)
+{
+    const unsigned char *bytes = payload(7);
+
+    (void)state;
+    start(tweak);
+    whole_comes(0, LEN, bytes);
+    whole_comes(2, LEN, bytes);
+    bare_comes((struct vbn_wire_bare){.seq = 1}, bytes + LEN - DATA, DATA);
+    assert_int_equal(got, 1);
+    assert_int_equal(conn->ep->rx_next, 1);
+}
+
 /* Each ends the connection, and brings nothing. */
 static void not_as_told(void **state)
 {
@@ -447,6 +461,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(packets_of_the_path, setup, teardown),
         cmocka_unit_test_setup_teardown(gets_its_head_back, setup, teardown),
         cmocka_unit_test_setup_teardown(brought_twice_is_kept_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(not_for_a_missing_one, setup, teardown),
         cmocka_unit_test_setup_teardown(not_as_told, setup, teardown),
         cmocka_unit_test_setup_teardown(from_who_cannot, setup, teardown),
         cmocka_unit_test_setup_teardown(as_the_first, setup, teardown),

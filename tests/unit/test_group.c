@@ -26,15 +26,20 @@ static vbn_group_t *open_group(void)
     return g;
 }
 
-static int setup(void **state)
+static void open_context(void (*tweak)(struct vbn_options *opts))
 {
-    lone_setup(state);
-    memset(op, 0, sizeof(op));
-    ctx = lone_open(NULL);
+    ctx = lone_open(tweak);
     conn[ONE] = lone_connect(ctx, 7);
     conn[TWO] = lone_connect(ctx, 8);
     ep[ONE] = conn[ONE]->ep;
     ep[TWO] = conn[TWO]->ep;
+}
+
+static int setup(void **state)
+{
+    lone_setup(state);
+    memset(op, 0, sizeof(op));
+    open_context(NULL);
     return 0;
 }
 
@@ -232,6 +237,27 @@ static void says_hello_until_heard(void **state)
     assert_int_equal(cast_count(), said);
 }
 
+static void says_hello_to_who_waits(void **state)
+{
+    unsigned said;
+
+    (void)state;
+    make_ready_and_quiet();
+    said = cast_count();
+    datagram_of(group->id, ONE, VBN_CAST_HELLO, 1, NULL, 0);
+    datagram_of(group->id, TWO, VBN_CAST_HELLO, 1, NULL, 0);
+    for (int i = 0; i < 200; i++) {
+        lone_pass(ctx, 10);
+        all_left();
+    }
+    assert_int_equal(cast_count(), said + 1);
+    assert_int_equal(cast_at(said).kind, VBN_CAST_HELLO);
+    assert_int_equal(cast_at(said).number, 0);
+    hello_of(ONE);
+    lone_pass(ctx, 100);
+    assert_int_equal(cast_count(), said + 1);
+}
+
 static void others_are_passed_over(void **state)
 {
     (void)state;
@@ -270,12 +296,39 @@ static void cannot_join(void **state)
     }
 }
 
+static void fails_before_all_are_heard(void **state)
+{
+    (void)state;
+    group = open_group();
+    lone_progress(ctx);
+    hello_of(ONE);
+    fake_send_completes(group->qp, 0, IBV_WC_WR_FLUSH_ERR);
+    lone_progress(ctx);
+    assert_int_equal(vbn_group_ready(group), VBN_ERR_DEVICE);
+}
+
 static void address_not_joined(void **state)
 {
     (void)state;
     fake_fail(FAKE_JOIN, 1, EAGAIN);
     group = open_group();
     assert_int_equal(vbn_group_ready(group), VBN_ERR_DEVICE);
+}
+
+static void short_completion_queues(struct vbn_options *opts)
+{
+    opts->cq_size = 256;
+}
+
+static void more_completions_than_a_queue_has(void **state)
+{
+    (void)state;
+    lone_close(ctx);
+    open_context(short_completion_queues);
+    group = open_group();
+    lone_progress(ctx);
+    assert_int_equal(vbn_group_ready(group), VBN_ERR_DEVICE);
+    assert_null(group->qp);
 }
 
 /* --- sending ------------------------------------------------------------------------------------
@@ -334,6 +387,23 @@ static void no_more_than_the_window(void **state)
     lone_progress(ctx);
     assert_int_equal(op[w].status, VBN_OK);
     assert_int_equal(cast_at(cast_count() - 1).number, w);
+}
+
+static void numbers_begin_anew(void **state)
+{
+    vbn_peer_t *peers[20];
+    struct vbn_error err;
+
+    (void)state;
+    for (uint32_t i = 0; i < 20; i++)
+        peers[i] = (vbn_peer_t *)ep[ONE];
+    for (uint32_t count = 2; count <= 20; count++) {
+        assert_int_equal(vbn_group_open(ctx, 5, peers, count, ME, &group, &err), VBN_OK);
+        assert_int_equal(UINT32_MAX % group->window, group->window - 1);
+        vbn_group_close(group);
+        lone_pass(ctx, 20);
+        assert_true(LIST_EMPTY(&ctx->groups));
+    }
 }
 
 static void not_before_it_has_left(void **state)
@@ -530,6 +600,24 @@ static void by_connections_when_it_fails(void **state)
     assert_int_equal(ctx->counters.cast_repairs, 4);
 }
 
+/* As when a subnet has got another manager. */
+static void by_connections_when_it_is_joined_no_more(void **state)
+{
+    (void)state;
+    make_ready_and_quiet();
+    for (uint32_t i = 0; i <= group->window; i++)
+        send_value(&op[i], &(uint64_t){1});
+    vbn_group_joined(group, NULL, ENETRESET);
+    lone_progress(ctx);
+    assert_null(group->qp);
+    assert_true(ctx->counters.cast_repairs > 0);
+    word_of(ONE, VBN_CAST_ACK, group->window);
+    word_of(TWO, VBN_CAST_ACK, group->window);
+    lone_progress(ctx);
+    assert_int_equal(op[group->window].status, VBN_OK);
+    assert_int_equal(vbn_group_ready(group), VBN_OK);
+}
+
 static void by_connections_when_posting_fails(void **state)
 {
     (void)state;
@@ -624,26 +712,53 @@ static void closes_when_all_has_come(void **state)
     assert_true(LIST_EMPTY(&ctx->groups));
 }
 
-static void answers_for_a_closed_one(void **state)
+/* ONE asks about a group that is closed here. */
+static void poked_for_closed(uint64_t id)
 {
-    struct vbn_wire_hdr hdr;
-    struct vbn_wire_cast word = {.number = 6, .sender = ONE, .kind = VBN_CAST_POKE};
+    struct vbn_wire_cast word = {.group = id, .number = 6, .sender = ONE, .kind = VBN_CAST_POKE};
     char bytes[sizeof(word)];
-    const struct fake_send *send;
 
-    (void)state;
-    make_ready_and_quiet();
-    word.group = group->id;
-    vbn_group_close(group);
-    lone_pass(ctx, 20);
     assert_true(LIST_EMPTY(&ctx->groups));
     vbn_wire_cast_write(bytes, &word);
     lone_tagged(conn[ONE], VBN_TAG_CAST, bytes, sizeof(bytes));
+}
+
+static void answers_for_a_closed_one(void **state)
+{
+    struct vbn_wire_hdr hdr;
+    struct vbn_wire_cast word = {0};
+    const struct fake_send *send;
+    uint64_t id;
+
+    (void)state;
+    make_ready_and_quiet();
+    id = group->id;
+    vbn_group_close(group);
+    lone_pass(ctx, 20);
+    poked_for_closed(id);
     send = lone_send_at(conn[ONE], lone_sent(conn[ONE]) - 1, &hdr);
     assert_true(vbn_wire_cast_read(send->bytes + sizeof(hdr), hdr.len, &word));
     assert_int_equal(word.kind, VBN_CAST_ACK);
     assert_int_equal(word.number, 6);
     assert_int_equal(word.sender, ONE);
+}
+
+static void answers_no_more_after_the_farewell(void **state)
+{
+    unsigned said;
+    uint64_t id;
+
+    (void)state;
+    make_ready_and_quiet();
+    id = group->id;
+    vbn_group_close(group);
+    lone_pass(ctx, 20);
+    vbn_endpoint_close(ep[ONE]);
+    assert_true(lone_said_bye(conn[ONE]));
+    said = lone_sent(conn[ONE]);
+    poked_for_closed(id);
+    lone_progress(ctx);
+    assert_int_equal(lone_sent(conn[ONE]), said);
 }
 
 /* The answer of a member that has closed its group names whom it answers. */
@@ -669,12 +784,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(ready_when_all_are_heard),
         TEST(says_hello_until_heard),
+        TEST(says_hello_to_who_waits),
         TEST(others_are_passed_over),
         TEST(cannot_join),
+        TEST(fails_before_all_are_heard),
         TEST(address_not_joined),
+        TEST(more_completions_than_a_queue_has),
         TEST(over_at_once_and_kept),
         TEST(long_ones_in_parts),
         TEST(no_more_than_the_window),
+        TEST(numbers_begin_anew),
         TEST(not_before_it_has_left),
         TEST(taken_in_their_order),
         TEST(asks_once),
@@ -686,6 +805,7 @@ int main(void)
         TEST(pokes_who_is_silent),
         TEST(answers_pokes),
         TEST(by_connections_when_it_fails),
+        TEST(by_connections_when_it_is_joined_no_more),
         TEST(by_connections_when_posting_fails),
         TEST(acknowledged_what_was_not_sent),
         TEST(asked_for_what_was_acknowledged),
@@ -694,6 +814,7 @@ int main(void)
         TEST(lost_member_ends_sends),
         TEST(closes_when_all_has_come),
         TEST(answers_for_a_closed_one),
+        TEST(answers_no_more_after_the_farewell),
         TEST(acknowledged_for_closed),
     };
 
