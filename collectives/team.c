@@ -44,7 +44,6 @@ void vbn_team_options_init(struct vbn_team_options *opts, size_t size)
         .beta_ps = VBN_BETA_PS,
         .gamma_ps = VBN_GAMMA_PS,
         .eager_bytes = VBN_EAGER,
-        .group = true,
     };
 
     memcpy(opts, &def, size < sizeof(def) ? size : sizeof(def));

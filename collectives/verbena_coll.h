@@ -143,7 +143,8 @@ struct vbn_team_options {
     uint64_t eager_bytes;
 
     /* Where the transport has groups, teams of 3 ranks and more use one, once all ranks have heard
-     * all others in it; see vbn_team_vote(). The same on all ranks. */
+     * all others in it; see vbn_team_vote(). False by default: for networks that multicast by
+     * themselves, soft-RoCE is slower by it. The same on all ranks. */
     bool group;
 };
 

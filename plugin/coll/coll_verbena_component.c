@@ -79,7 +79,7 @@ static int register_params(void)
                  "compare the ranks' calls before each collective, and end those that differ with "
                  "an error that names them",
                  MCA_BASE_VAR_TYPE_BOOL, &c->check);
-    c->group = true;
+    c->group = false;
     register_one("group",
                  "send to all ranks of a communicator at once, by multicast, where all can",
                  MCA_BASE_VAR_TYPE_BOOL, &c->group);

@@ -1618,6 +1618,7 @@ static void open_fan(struct fixture *f, uint32_t size, const char *rules)
     open_loop(f, &loop);
     fan = fan_table(loop_table());
     opts = options(f);
+    opts.group = true;
     opts.rules = rules;
     open_grouped(f, size, &opts);
 }
@@ -1819,7 +1820,7 @@ static void ranks_that_hear_nothing_give_up(void **state)
     check_no_group(&f);
 }
 
-/* SIZE ranks with OPTS, or the defaults: nothing is opened. */
+/* SIZE ranks with OPTS, NULL: the defaults: nothing is opened. */
 static void check_not_opened(uint32_t size, const struct vbn_team_options *opts)
 {
     struct loop_options loop = {.eager_limit = SIZE_MAX};
@@ -1836,14 +1837,14 @@ static void check_not_opened(uint32_t size, const struct vbn_team_options *opts)
 
 static void few_ranks_and_those_who_do_not_want_have_none(void **state)
 {
-    struct vbn_team_options without;
+    struct vbn_team_options with, without;
 
     (void)state;
-    vbn_team_options_init(&without, sizeof(without));
-    without.group = false;
-    check_not_opened(1, NULL);
-    check_not_opened(2, NULL);
-    check_not_opened(3, &without);
+    vbn_team_options_init(&with, sizeof(with));
+    with.group = true;
+    check_not_opened(1, &with);
+    check_not_opened(2, &with);
+    check_not_opened(3, NULL);
     vbn_team_options_init(&without, sizeof(without));
     without.size = offsetof(struct vbn_team_options, group); /* a caller that knows no groups */
     assert_true(accord_of(&without) == accord_of(NULL));
@@ -1888,7 +1889,7 @@ static void groups_with_the_check(void **state)
     open_loop(&f, &loop);
     fan = fan_table(loop_table());
     opts = options(&f);
-    opts.check = true;
+    opts.group = opts.check = true;
     opts.rules = "allreduce=multicast";
     open_grouped(&f, RANKS, &opts);
     sums(&f, RANKS, 50);
