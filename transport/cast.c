@@ -405,13 +405,20 @@ static void poked(vbn_group_t *g, struct vbn_group_member *m, uint32_t number)
     }
 }
 
+/* M has closed its group, and answers a poke that was older than what it had told. */
+static bool is_late_answer(const vbn_group_t *g, const struct vbn_group_member *m,
+                           const struct vbn_wire_cast *head)
+{
+    return head->sender == g->me && vbn_seq_before(head->number, m->acked);
+}
+
 /* A word of M's, or a datagram once more. */
 static bool take_word(vbn_group_t *g, struct vbn_group_member *m, const struct vbn_wire_cast *head,
                       const char *data, size_t len)
 {
     switch (head->kind) {
     case VBN_CAST_ACK:
-        return note_acked(g, m, head->number);
+        return is_late_answer(g, m, head) || note_acked(g, m, head->number);
     case VBN_CAST_ASK:
         return asked(g, m, head->number);
     case VBN_CAST_POKE:

@@ -761,20 +761,38 @@ static void answers_no_more_after_the_farewell(void **state)
     assert_int_equal(lone_sent(conn[ONE]), said);
 }
 
-/* The answer of a member that has closed its group names whom it answers. */
-static void acknowledged_for_closed(void **state)
+/* ONE has closed its group, and answers a poke. */
+static void answered_for_closed(uint32_t number)
 {
     char bytes[sizeof(struct vbn_wire_cast)];
-    struct vbn_wire_cast word = {.number = 1, .sender = ME, .kind = VBN_CAST_ACK};
+    struct vbn_wire_cast word = {
+        .group = group->id, .number = number, .sender = ME, .kind = VBN_CAST_ACK};
 
+    vbn_wire_cast_write(bytes, &word);
+    lone_tagged(conn[ONE], VBN_TAG_CAST, bytes, sizeof(bytes));
+}
+
+static void acknowledged_for_closed(void **state)
+{
     (void)state;
     make_ready_and_quiet();
     assert_int_equal(send_value(&op[0], &(uint64_t){1}), VBN_OK);
-    word.group = group->id;
-    vbn_wire_cast_write(bytes, &word);
-    lone_tagged(conn[ONE], VBN_TAG_CAST, bytes, sizeof(bytes));
+    answered_for_closed(1);
     assert_int_equal(group->member[ONE].acked, 1);
     assert_int_equal(group->member[TWO].acked, 0);
+}
+
+/* It had told more before it closed, and the poke had been under way for long. */
+static void acknowledged_for_closed_late(void **state)
+{
+    (void)state;
+    make_ready_and_quiet();
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(send_value(&op[i], &(uint64_t){1}), VBN_OK);
+    word_of(ONE, VBN_CAST_ACK, 2);
+    answered_for_closed(1);
+    assert_int_equal(group->member[ONE].acked, 2);
+    assert_int_equal(ep[ONE]->state, VBN_EP_OPEN);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -816,6 +834,7 @@ int main(void)
         TEST(answers_for_a_closed_one),
         TEST(answers_no_more_after_the_farewell),
         TEST(acknowledged_for_closed),
+        TEST(acknowledged_for_closed_late),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
