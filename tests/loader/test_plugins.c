@@ -81,7 +81,7 @@ static void older_table(void **state)
     (void)state;
     put_plugin("older");
     assert_unusable("older",
-                    "was built for version 0.7 of the transport table, this program for 1.2");
+                    "was built for version 0.7 of the transport table, this program for 1.3");
 }
 
 static void newer_table(void **state)
@@ -89,7 +89,7 @@ static void newer_table(void **state)
     (void)state;
     put_plugin("newer");
     assert_unusable("newer",
-                    "was built for version 3.2 of the transport table, this program for 1.2");
+                    "was built for version 3.2 of the transport table, this program for 1.3");
 }
 
 static void small_table(void **state)
