@@ -48,8 +48,8 @@ static const char *const formats[] = {
     [SIM_T_GHOST] = "qp %1, failed before: its message %2 arrives (taken: %3)",
     [SIM_T_PARTIAL] = "qp %1: %2 bytes, a part only, of message %3 land",
     [SIM_T_DATAGRAM] = "qp %1 takes a datagram of qp %2, %3 bytes",
-    [SIM_T_DATAGRAM_LOST] = "qp %1: a datagram of qp %2 is lost (0 by chance, 1 on the way, 2 "
-                            "unheard, 3 no receive posted): %3",
+    [SIM_T_DATAGRAM_LOST] = ("qp %1: a datagram of qp %2 is lost (0 by chance, 1 on the way, 2 "
+                             "unheard, 3 no receive posted): %3"),
 };
 
 static void hash_in(uint64_t x)
