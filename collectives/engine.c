@@ -183,13 +183,19 @@ static inline bool has(const vbn_coll_req_t *req, uint8_t what)
     return req->round->round_has & what;
 }
 
+/* Whether STEP is posted with the SENDS of its round, or with the receives. */
+static inline bool is_posted_with(const struct vbn_step *step, bool sends)
+{
+    return sends ? vbn_step_sends(step) : step->kind == VBN_STEP_RECV;
+}
+
 /* Posts the round's sends, or receives. False: it has to go on later, or the request is ending. */
 static bool post_round(vbn_coll_req_t *req, bool sends)
 {
     for (const struct vbn_step *step = req->at; step->kind != VBN_STEP_END; step++) {
         int status;
 
-        if (!vbn_step_is_message(step) || vbn_step_sends(step) != sends ||
+        if (!is_posted_with(step, sends) ||
             (step->when == VBN_EARLY && flight_of(req, step)->posted))
             continue;
         status = post(req, step);

@@ -118,7 +118,7 @@ static void push_sends(vbn_group_t *g)
 
     while ((t = TAILQ_FIRST(&g->sends)) && push(g, t)) {
         TAILQ_REMOVE(&g->sends, t, entry);
-        vbn_tag_end(g->ctx, t, VBN_OK);
+        vbn_tag_end(g->ctx, t, g->status); /* a member may have been lost meanwhile */
     }
 }
 

@@ -424,6 +424,7 @@ int vbn_close(vbn_context_t *ctx)
             sched_yield();
     vbn_lock(ctx);
     vbn_tags_abandon(ctx);
+    vbn_groups_abandon(ctx);
     vbn_unlock(ctx);
     vbn_progress(ctx); /* the last callbacks */
     if (left) {

@@ -422,6 +422,21 @@ void vbn_group_close(vbn_group_t *g)
     vbn_unlock(ctx);
 }
 
+/* ALL, or but the one that has begun: that goes on, to those who are left and have its beginning.
+ */
+static void end_sends(vbn_group_t *g, int status, bool all)
+{
+    struct vbn_tag_op *t, *next;
+
+    for (t = TAILQ_FIRST(&g->sends); t; t = next) {
+        next = TAILQ_NEXT(t, entry);
+        if (t->begun && !all)
+            continue;
+        TAILQ_REMOVE(&g->sends, t, entry);
+        vbn_tag_end(g->ctx, t, status);
+    }
+}
+
 void vbn_groups_peer_ended(vbn_endpoint_t *ep, int status)
 {
     vbn_group_t *g;
@@ -437,12 +452,7 @@ void vbn_groups_peer_ended(vbn_endpoint_t *ep, int status)
             m->repairs = false;
             vbn_tag_stream_ended(ep->ctx, &m->stream, status);
             g->status = status;
-            while (!TAILQ_EMPTY(&g->sends)) {
-                struct vbn_tag_op *t = TAILQ_FIRST(&g->sends);
-
-                TAILQ_REMOVE(&g->sends, t, entry);
-                vbn_tag_end(ep->ctx, t, status);
-            }
+            end_sends(g, status, false);
             vbn_group_settle(g);
         }
     }
@@ -451,6 +461,7 @@ void vbn_groups_peer_ended(vbn_endpoint_t *ep, int status)
 /* G is in no list any more, and no completion of its will come. */
 static void destroy(vbn_group_t *g)
 {
+    end_sends(g, VBN_ERR_CLOSED, true);
     vbn_timer_stop(&g->ctx->timers, &g->timer);
     for (uint32_t i = 0; i < g->count; i++)
         vbn_tag_stream_ended(g->ctx, &g->member[i].stream, VBN_ERR_CLOSED);
@@ -495,6 +506,16 @@ size_t vbn_groups_shut(vbn_context_t *ctx)
         n++;
     }
     return n;
+}
+
+void vbn_groups_abandon(vbn_context_t *ctx)
+{
+    vbn_group_t *g;
+
+    LIST_FOREACH(g, &ctx->groups, entry)
+    {
+        end_sends(g, VBN_ERR_CLOSED, true);
+    }
 }
 
 void vbn_groups_fini(vbn_context_t *ctx)

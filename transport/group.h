@@ -136,6 +136,9 @@ size_t vbn_groups_shut(vbn_context_t *ctx);
 /* Frees those that are closed and have delivered everything: in progress, from nobody's callback.
  */
 void vbn_groups_reap(vbn_context_t *ctx);
+
+/* Ends all sends that are left, when the context closes. */
+void vbn_groups_abandon(vbn_context_t *ctx);
 void vbn_groups_fini(vbn_context_t *ctx);
 
 /* --- between group.c and cast.c

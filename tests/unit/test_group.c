@@ -15,6 +15,7 @@ static vbn_endpoint_t *ep[COUNT];
 static vbn_group_t *group;
 static struct vbn_op op[2 * VBN_GROUP_WINDOW_MAX];
 static char memory[20000];
+static const uint64_t one = 1; /* sends that wait read it later */
 
 static vbn_group_t *open_group(void)
 {
@@ -216,7 +217,7 @@ static void ready_when_all_are_heard(void **state)
     hello_of(ONE);
     hello_of(ME); /* its own comes back */
     assert_int_equal(vbn_group_ready(group), VBN_PENDING);
-    assert_int_equal(send_value(&op[0], &(uint64_t){1}), VBN_ERR_AGAIN);
+    assert_int_equal(send_value(&op[0], &one), VBN_ERR_AGAIN);
     hello_of(TWO);
     assert_int_equal(vbn_group_ready(group), VBN_OK);
 }
@@ -288,7 +289,7 @@ static void cannot_join(void **state)
         group = open_group();
         lone_progress(ctx);
         assert_int_equal(vbn_group_ready(group), VBN_ERR_DEVICE);
-        assert_int_equal(send_value(&op[0], &(uint64_t){1}), VBN_ERR_DEVICE);
+        assert_int_equal(send_value(&op[0], &one), VBN_ERR_DEVICE);
         fake_fail(calls[i], 1, 0);
         vbn_group_close(group);
         lone_pass(ctx, 20);
@@ -377,8 +378,8 @@ static void no_more_than_the_window(void **state)
     make_ready_and_quiet();
     w = group->window;
     for (uint32_t i = 0; i < w; i++)
-        assert_int_equal(send_value(&op[i], &(uint64_t){1}), VBN_OK);
-    assert_int_equal(send_value(&op[w], &(uint64_t){1}), VBN_PENDING);
+        assert_int_equal(send_value(&op[i], &one), VBN_OK);
+    assert_int_equal(send_value(&op[w], &one), VBN_PENDING);
     all_left();
     word_of(ONE, VBN_CAST_ACK, w);
     lone_progress(ctx);
@@ -414,10 +415,10 @@ static void not_before_it_has_left(void **state)
     make_ready_and_quiet();
     w = group->window;
     for (uint32_t i = 0; i < w; i++)
-        assert_int_equal(send_value(&op[i], &(uint64_t){1}), VBN_OK);
+        assert_int_equal(send_value(&op[i], &one), VBN_OK);
     word_of(ONE, VBN_CAST_ACK, w);
     word_of(TWO, VBN_CAST_ACK, w);
-    assert_int_equal(send_value(&op[w], &(uint64_t){1}), VBN_PENDING);
+    assert_int_equal(send_value(&op[w], &one), VBN_PENDING);
     all_left();
     lone_progress(ctx);
     assert_int_equal(op[w].status, VBN_OK);
@@ -558,7 +559,7 @@ static void pokes_who_is_silent(void **state)
 
     (void)state;
     make_ready_and_quiet();
-    assert_int_equal(send_value(&op[0], &(uint64_t){1}), VBN_OK);
+    assert_int_equal(send_value(&op[0], &one), VBN_OK);
     all_left();
     word_of(ONE, VBN_CAST_ACK, 1);
     said = words_to(ONE);
@@ -587,7 +588,7 @@ static void by_connections_when_it_fails(void **state)
 {
     (void)state;
     make_ready_and_quiet();
-    assert_int_equal(send_value(&op[0], &(uint64_t){1}), VBN_OK);
+    assert_int_equal(send_value(&op[0], &one), VBN_OK);
     fake_recv_fails(group->qp, IBV_WC_LOC_QP_OP_ERR);
     lone_progress(ctx);
     assert_null(group->qp);
@@ -606,7 +607,7 @@ static void by_connections_when_it_is_joined_no_more(void **state)
     (void)state;
     make_ready_and_quiet();
     for (uint32_t i = 0; i <= group->window; i++)
-        send_value(&op[i], &(uint64_t){1});
+        send_value(&op[i], &one);
     vbn_group_joined(group, NULL, ENETRESET);
     lone_progress(ctx);
     assert_null(group->qp);
@@ -623,7 +624,7 @@ static void by_connections_when_posting_fails(void **state)
     (void)state;
     make_ready_and_quiet();
     fake_fail(FAKE_POST_SEND, 1, ENOMEM);
-    assert_int_equal(send_value(&op[0], &(uint64_t){1}), VBN_OK);
+    assert_int_equal(send_value(&op[0], &one), VBN_OK);
     lone_progress(ctx);
     assert_null(group->qp);
     assert_told(ONE, VBN_TAG_EAGER, 0);
@@ -651,7 +652,7 @@ static void asked_for_what_was_acknowledged(void **state)
 {
     (void)state;
     make_ready_and_quiet();
-    assert_int_equal(send_value(&op[0], &(uint64_t){1}), VBN_OK);
+    assert_int_equal(send_value(&op[0], &one), VBN_OK);
     word_of(ONE, VBN_CAST_ACK, 1);
     assert_word_breaks(ONE, VBN_CAST_ASK, 0);
 }
@@ -688,20 +689,56 @@ static void lost_member_ends_sends(void **state)
     make_ready_and_quiet();
     w = group->window;
     for (uint32_t i = 0; i <= w; i++)
-        send_value(&op[i], &(uint64_t){1});
+        send_value(&op[i], &one);
     assert_int_equal(op[w].status, VBN_PENDING);
     assert_word_breaks(ONE, VBN_CAST_HELLO, 0);
     assert_int_equal(op[w].status, VBN_ERR_PROTOCOL);
-    assert_int_equal(send_value(&op[0], &(uint64_t){1}), VBN_ERR_PROTOCOL);
+    assert_int_equal(send_value(&op[0], &one), VBN_ERR_PROTOCOL);
     word_of(TWO, VBN_CAST_ACK, w);
     assert_int_equal(group->acked, w);
+}
+
+/* Who is left has its beginning. */
+static void begun_goes_on_without_the_lost(void **state)
+{
+    size_t len;
+    char *bytes;
+
+    (void)state;
+    make_ready_and_quiet();
+    len = (group->window + 2) * (size_t)group->mtu;
+    bytes = calloc(1, len);
+    assert_int_equal(vbn_group_send(group, bytes, len, 3, &op[0]), VBN_PENDING);
+    assert_int_equal(vbn_group_send(group, bytes, 8, 3, &op[1]), VBN_PENDING);
+    all_left();
+    assert_word_breaks(ONE, VBN_CAST_HELLO, 0);
+    assert_int_equal(op[1].status, VBN_ERR_PROTOCOL);
+    assert_int_equal(op[0].status, VBN_PENDING);
+    word_of(TWO, VBN_CAST_ACK, group->window);
+    lone_progress(ctx);
+    assert_int_equal(op[0].status, VBN_ERR_PROTOCOL);
+    assert_int_equal(cast_at(cast_count() - 1).kind, VBN_TAG_NEXT);
+    free(bytes);
+}
+
+/* Nobody acknowledges anything: what is left ends with its context. */
+static void ends_with_the_context(void **state)
+{
+    (void)state;
+    make_ready_and_quiet();
+    for (uint32_t i = 0; i <= group->window; i++)
+        send_value(&op[i], &one);
+    assert_int_equal(op[group->window].status, VBN_PENDING);
+    vbn_close(ctx);
+    assert_int_equal(op[VBN_GROUP_WINDOW_MAX].status, VBN_ERR_CLOSED);
+    ctx = lone_open(NULL);
 }
 
 static void closes_when_all_has_come(void **state)
 {
     (void)state;
     make_ready_and_quiet();
-    assert_int_equal(send_value(&op[0], &(uint64_t){1}), VBN_OK);
+    assert_int_equal(send_value(&op[0], &one), VBN_OK);
     all_left();
     vbn_group_close(group);
     lone_pass(ctx, 20);
@@ -776,7 +813,7 @@ static void acknowledged_for_closed(void **state)
 {
     (void)state;
     make_ready_and_quiet();
-    assert_int_equal(send_value(&op[0], &(uint64_t){1}), VBN_OK);
+    assert_int_equal(send_value(&op[0], &one), VBN_OK);
     answered_for_closed(1);
     assert_int_equal(group->member[ONE].acked, 1);
     assert_int_equal(group->member[TWO].acked, 0);
@@ -788,7 +825,7 @@ static void acknowledged_for_closed_late(void **state)
     (void)state;
     make_ready_and_quiet();
     for (int i = 0; i < 2; i++)
-        assert_int_equal(send_value(&op[i], &(uint64_t){1}), VBN_OK);
+        assert_int_equal(send_value(&op[i], &one), VBN_OK);
     word_of(ONE, VBN_CAST_ACK, 2);
     answered_for_closed(1);
     assert_int_equal(group->member[ONE].acked, 2);
@@ -830,6 +867,8 @@ int main(void)
         TEST(hello_by_connection),
         TEST(word_in_anothers_name),
         TEST(lost_member_ends_sends),
+        TEST(begun_goes_on_without_the_lost),
+        TEST(ends_with_the_context),
         TEST(closes_when_all_has_come),
         TEST(answers_for_a_closed_one),
         TEST(answers_no_more_after_the_farewell),
