@@ -698,17 +698,24 @@ static void lost_member_ends_sends(void **state)
     assert_int_equal(group->acked, w);
 }
 
+/* op[0] is of more than the window; its bytes. */
+static char *begin_long(void)
+{
+    size_t len = (group->window + 2) * (size_t)group->mtu;
+    char *bytes = calloc(1, len);
+
+    assert_int_equal(vbn_group_send(group, bytes, len, 3, &op[0]), VBN_PENDING);
+    return bytes;
+}
+
 /* Who is left has its beginning. */
 static void begun_goes_on_without_the_lost(void **state)
 {
-    size_t len;
     char *bytes;
 
     (void)state;
     make_ready_and_quiet();
-    len = (group->window + 2) * (size_t)group->mtu;
-    bytes = calloc(1, len);
-    assert_int_equal(vbn_group_send(group, bytes, len, 3, &op[0]), VBN_PENDING);
+    bytes = begin_long();
     assert_int_equal(vbn_group_send(group, bytes, 8, 3, &op[1]), VBN_PENDING);
     all_left();
     assert_word_breaks(ONE, VBN_CAST_HELLO, 0);
@@ -724,14 +731,11 @@ static void begun_goes_on_without_the_lost(void **state)
 /* Nothing leaves, and nobody acknowledges anything: what has begun ends with its context, too. */
 static void ends_with_the_context(void **state)
 {
-    size_t len;
     char *bytes;
 
     (void)state;
     make_ready_and_quiet();
-    len = (group->window + 2) * (size_t)group->mtu;
-    bytes = calloc(1, len);
-    assert_int_equal(vbn_group_send(group, bytes, len, 3, &op[0]), VBN_PENDING);
+    bytes = begin_long();
     assert_int_equal(send_value(&op[1], &one), VBN_PENDING);
     vbn_close(ctx);
     assert_int_equal(op[0].status, VBN_ERR_CLOSED);
