@@ -16,11 +16,6 @@ static struct vbn_at block_at(const struct vbn_call *call, uint32_t i)
     return vbn_at(VBN_AT_RECV, vbn_packed_off(call, i));
 }
 
-static size_t block_len(const struct vbn_call *call, uint32_t i)
-{
-    return vbn_packed_off(call, i + 1) - vbn_packed_off(call, i);
-}
-
 /* The own block is the first of VECTOR, which is turned. */
 static void gather(struct vbn_sched *sched, const struct vbn_call *call, struct vbn_at vector)
 {
@@ -29,11 +24,11 @@ static void gather(struct vbn_sched *sched, const struct vbn_call *call, struct 
     for (uint32_t i = 1; i < p; i++) {
         uint32_t from = vbn_behind(rank, i, p);
 
-        vbn_sched_recv_cast(sched, from, block_at(call, from), block_len(call, from), STEP_CAST,
-                            !call->in_place);
+        vbn_sched_recv_cast(sched, from, block_at(call, from), vbn_packed_len(call, from),
+                            STEP_CAST, !call->in_place);
     }
-    vbn_sched_cast(sched, vector, block_len(call, rank), STEP_CAST);
-    vbn_sched_copy(sched, block_at(call, rank), vector, block_len(call, rank));
+    vbn_sched_cast(sched, vector, vbn_packed_len(call, rank), STEP_CAST);
+    vbn_sched_copy(sched, block_at(call, rank), vector, vbn_packed_len(call, rank));
     vbn_sched_end(sched);
 }
 

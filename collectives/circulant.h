@@ -41,6 +41,11 @@ void vbn_circulant_allgather(struct vbn_sched *sched, const struct vbn_call *cal
 /* Where block I is when blocks lie one after the other in rank order; I = p is the end. */
 size_t vbn_packed_off(const struct vbn_call *call, uint32_t i);
 
+static inline size_t vbn_packed_len(const struct vbn_call *call, uint32_t i)
+{
+    return vbn_packed_off(call, i + 1) - vbn_packed_off(call, i);
+}
+
 /* Where block J is in the turned vector; J = p is the end. */
 size_t vbn_turned_off(const struct vbn_call *call, uint32_t j);
 

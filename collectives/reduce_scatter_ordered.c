@@ -13,17 +13,16 @@ static void send_all(struct vbn_sched *sched, const struct vbn_call *call)
 {
     for (uint32_t i = 1; i < call->size; i++) {
         uint32_t to = vbn_ahead(call->rank, i, call->size);
-        size_t off = vbn_packed_off(call, to);
 
-        vbn_sched_send(sched, to, vbn_at_plus(vbn_input(call), off),
-                       vbn_packed_off(call, to + 1) - off, 0);
+        vbn_sched_send(sched, to, vbn_at_plus(vbn_input(call), vbn_packed_off(call, to)),
+                       vbn_packed_len(call, to), 0);
     }
 }
 
 static void build(struct vbn_sched *sched, const struct vbn_call *call)
 {
     uint32_t p = call->size, rank = call->rank;
-    size_t off = vbn_packed_off(call, rank), len = vbn_packed_off(call, rank + 1) - off;
+    size_t off = vbn_packed_off(call, rank), len = vbn_packed_len(call, rank);
     struct vbn_at blocks = vbn_sched_tmp(sched, len * p);
 
     for (uint32_t i = 1; i < p; i++) {

@@ -10,15 +10,10 @@
 #include "circulant.h"
 #include "peers.h"
 
-static size_t block_len(const struct vbn_call *call, uint32_t i)
-{
-    return vbn_packed_off(call, i + 1) - vbn_packed_off(call, i);
-}
-
 static void build(struct vbn_sched *sched, const struct vbn_call *call)
 {
     uint32_t p = call->size, rank = call->rank;
-    size_t len = block_len(call, rank);
+    size_t len = vbn_packed_len(call, rank);
     struct vbn_at input = vbn_input(call), result = vbn_at(VBN_AT_RECV, 0);
     struct vbn_at got = vbn_sched_tmp(sched, len);
     struct vbn_at acc = call->in_place ? vbn_sched_tmp(sched, len) : result;
@@ -29,8 +24,8 @@ static void build(struct vbn_sched *sched, const struct vbn_call *call)
         uint32_t to = vbn_ahead(rank, i, p);
 
         vbn_sched_recv(sched, vbn_behind(rank, i, p), got, len, i, false);
-        vbn_sched_send(sched, to, vbn_at_plus(input, vbn_packed_off(call, to)), block_len(call, to),
-                       i);
+        vbn_sched_send(sched, to, vbn_at_plus(input, vbn_packed_off(call, to)),
+                       vbn_packed_len(call, to), i);
         vbn_sched_reduce(sched, acc, got, len);
         vbn_sched_end(sched);
     }

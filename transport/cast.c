@@ -16,30 +16,6 @@ static bool has_room(const vbn_group_t *g)
     return g->next - first < g->window;
 }
 
-/* The device is done with the datagrams up to this one. */
-static void has_left(struct vbn_comp *comp, const struct ibv_wc *wc)
-{
-    struct vbn_cast *cast = vbn_container_of(comp, struct vbn_cast, comp);
-    vbn_group_t *g = cast->group;
-
-    if (cast == g->hello)
-        g->hello_out = false;
-    else if (vbn_seq_before(g->left, cast->number + 1))
-        g->left = cast->number + 1;
-    if (vbn_unlikely(wc->status != IBV_WC_SUCCESS))
-        vbn_group_mute(g, ibv_wc_status_str(wc->status));
-    else if (!TAILQ_EMPTY(&g->sends))
-        vbn_group_settle(g);
-}
-
-void vbn_cast_init(struct vbn_pool *pool, struct vbn_pool_obj *obj)
-{
-    struct vbn_cast *cast = (struct vbn_cast *)obj;
-
-    cast->comp.done = has_left;
-    cast->group = vbn_container_of(pool, vbn_group_t, casts);
-}
-
 static void post(vbn_group_t *g, struct vbn_cast *cast, bool signaled)
 {
     struct ibv_sge sge = {
@@ -122,6 +98,30 @@ static void push_sends(vbn_group_t *g)
     }
 }
 
+/* The device is done with the datagrams up to this one. */
+static void has_left(struct vbn_comp *comp, const struct ibv_wc *wc)
+{
+    struct vbn_cast *cast = vbn_container_of(comp, struct vbn_cast, comp);
+    vbn_group_t *g = cast->group;
+
+    if (cast == g->hello)
+        g->hello_out = false;
+    else if (vbn_seq_before(g->left, cast->number + 1))
+        g->left = cast->number + 1;
+    if (vbn_unlikely(wc->status != IBV_WC_SUCCESS))
+        vbn_group_mute(g, ibv_wc_status_str(wc->status));
+    else
+        push_sends(g);
+}
+
+void vbn_cast_init(struct vbn_pool *pool, struct vbn_pool_obj *obj)
+{
+    struct vbn_cast *cast = (struct vbn_cast *)obj;
+
+    cast->comp.done = has_left;
+    cast->group = vbn_container_of(pool, vbn_group_t, casts);
+}
+
 static int start(vbn_group_t *g, const void *buf, struct vbn_op *op)
 {
     struct vbn_tag_op *t = vbn_tag_of(op);
@@ -184,17 +184,24 @@ static struct vbn_msg *message(vbn_endpoint_t *ep, size_t len)
     return ep && !ep->said_bye && vbn_tx_get(ep, len, &msg) == VBN_OK ? msg : NULL;
 }
 
+/* WORD to EP. False: not now. */
+static bool say(vbn_endpoint_t *ep, const struct vbn_wire_cast *word)
+{
+    struct vbn_msg *msg = message(ep, sizeof(*word));
+
+    if (!msg)
+        return false;
+    vbn_wire_cast_write(vbn_tx_payload(msg), word);
+    vbn_tx_send(msg, VBN_WIRE_TAG, VBN_TAG_CAST, sizeof(*word));
+    return true;
+}
+
 bool vbn_group_tell(vbn_group_t *g, struct vbn_group_member *m, uint8_t kind, uint32_t number)
 {
     struct vbn_wire_cast word = {
         .group = g->id, .number = number, .sender = (uint16_t)g->me, .kind = kind};
-    struct vbn_msg *msg = message(m->ep, sizeof(word));
 
-    if (!msg)
-        return false;
-    vbn_wire_cast_write(vbn_tx_payload(msg), &word);
-    vbn_tx_send(msg, VBN_WIRE_TAG, VBN_TAG_CAST, sizeof(word));
-    return true;
+    return say(m->ep, &word);
 }
 
 bool vbn_group_ack(vbn_group_t *g, struct vbn_group_member *m)
@@ -431,17 +438,14 @@ static bool take_word(vbn_group_t *g, struct vbn_group_member *m, const struct v
     }
 }
 
-/* EP pokes a group that is closed here: whatever it was, nobody waits for it. */
+/* EP pokes a group that is closed here: whatever it was, nobody waits for it. Where nothing can be
+ * said now it pokes again, or hears the farewell. */
 static void answer_for_closed(vbn_endpoint_t *ep, const struct vbn_wire_cast *poke)
 {
     struct vbn_wire_cast word = *poke;
-    struct vbn_msg *msg = message(ep, sizeof(word));
 
     word.kind = VBN_CAST_ACK;
-    if (!msg)
-        return; /* it pokes again, or hears the farewell */
-    vbn_wire_cast_write(vbn_tx_payload(msg), &word);
-    vbn_tx_send(msg, VBN_WIRE_TAG, VBN_TAG_CAST, sizeof(word));
+    say(ep, &word);
 }
 
 /* EP's place in G; NULL: none. HEAD says it, but of an answer for a closed group it is the asker's.

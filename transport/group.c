@@ -299,7 +299,7 @@ static bool is_over(const vbn_group_t *g)
     return g->closing && (g->ctx->faulted || (g->acked == g->next && TAILQ_EMPTY(&g->sends)));
 }
 
-void vbn_group_tick(struct vbn_timer *timer)
+static void tick(struct vbn_timer *timer)
 {
     vbn_group_t *g = vbn_container_of(timer, vbn_group_t, timer);
     bool more = greet(g);
@@ -315,7 +315,7 @@ void vbn_group_tick(struct vbn_timer *timer)
 void vbn_group_wake(vbn_group_t *g)
 {
     if (!g->timer.at_ns)
-        vbn_timer_start(&g->ctx->timers, &g->timer, vbn_now_ns(g->ctx) + TICK_NS, vbn_group_tick);
+        vbn_timer_start(&g->ctx->timers, &g->timer, vbn_now_ns(g->ctx) + TICK_NS, tick);
 }
 
 /* --- opening and closing

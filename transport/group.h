@@ -144,8 +144,6 @@ void vbn_groups_fini(vbn_context_t *ctx);
 /* --- between group.c and cast.c
  * ------------------------------------------------------------------- */
 
-void vbn_group_tick(struct vbn_timer *timer);
-
 /* Sees to it that GROUP is looked at in a tick. */
 void vbn_group_wake(vbn_group_t *group);
 

@@ -370,15 +370,21 @@ static void long_ones_in_parts(void **state)
     }
 }
 
+/* As many as are kept are sent; how many. */
+static uint32_t fill_window(void)
+{
+    for (uint32_t i = 0; i < group->window; i++)
+        assert_int_equal(send_value(&op[i], &one), VBN_OK);
+    return group->window;
+}
+
 static void no_more_than_the_window(void **state)
 {
     uint32_t w;
 
     (void)state;
     make_ready_and_quiet();
-    w = group->window;
-    for (uint32_t i = 0; i < w; i++)
-        assert_int_equal(send_value(&op[i], &one), VBN_OK);
+    w = fill_window();
     assert_int_equal(send_value(&op[w], &one), VBN_PENDING);
     all_left();
     word_of(ONE, VBN_CAST_ACK, w);
@@ -413,9 +419,7 @@ static void not_before_it_has_left(void **state)
 
     (void)state;
     make_ready_and_quiet();
-    w = group->window;
-    for (uint32_t i = 0; i < w; i++)
-        assert_int_equal(send_value(&op[i], &one), VBN_OK);
+    w = fill_window();
     word_of(ONE, VBN_CAST_ACK, w);
     word_of(TWO, VBN_CAST_ACK, w);
     assert_int_equal(send_value(&op[w], &one), VBN_PENDING);
