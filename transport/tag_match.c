@@ -13,7 +13,7 @@
 
 static uint8_t bucket_of(const vbn_endpoint_t *ep, uint64_t tag)
 {
-    uint64_t h = ((uintptr_t)ep >> 6) ^ (tag * UINT64_C(0x9e3779b97f4a7c15));
+    uint64_t h = ep->uid ^ (tag * UINT64_C(0x9e3779b97f4a7c15));
 
     return (uint8_t)((h ^ h >> 32 ^ h >> 16) % VBN_TAG_BUCKETS);
 }
