@@ -370,6 +370,24 @@ static void out_of_turn(void **state)
     lost();
 }
 
+/* Number 17 says no more of itself than 1, which is missing, would have. */
+static void not_for_a_missing_one(void **state)
+{
+    struct vbn_wire_rider word = next_word(true, 0);
+    struct vbn_wire_hdr late;
+
+    (void)state;
+    be_ready();
+    peer_rides(&word);
+    be_ready();
+    word = next_word(true, 1);
+    late = lone_hdr(conn, VBN_WIRE_ACK);
+    late.seq = ep->rx_next + 1;
+    lone_queued(conn, &late, NULL);
+    peer_rides(&word);
+    lost();
+}
+
 static void with_bits_that_mean_nothing(void **state)
 {
     struct vbn_wire_rider word = next_word(true, 0);
@@ -411,15 +429,25 @@ static void a_place_is_of_one_receive(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(placed_rides),       T(places_are_numbered),
-        T(done_rides),         T(not_of_a_number_long_ago),
-        T(not_on_a_short_put), T(not_with_so_much_news),
-        T(not_to_older_ones),  T(not_without_a_credit),
-        T(takes_placed),       T(takes_done),
-        T(takes_its_news),     T(takes_it_as_the_first_message),
-        T(no_such_place),      T(no_such_offer),
-        T(out_of_turn),        T(with_bits_that_mean_nothing),
-        T(of_an_older_peer),   T(a_place_is_of_one_receive),
+        T(placed_rides),
+        T(places_are_numbered),
+        T(done_rides),
+        T(not_of_a_number_long_ago),
+        T(not_on_a_short_put),
+        T(not_with_so_much_news),
+        T(not_to_older_ones),
+        T(not_without_a_credit),
+        T(takes_placed),
+        T(takes_done),
+        T(takes_its_news),
+        T(takes_it_as_the_first_message),
+        T(no_such_place),
+        T(no_such_offer),
+        T(out_of_turn),
+        T(not_for_a_missing_one),
+        T(with_bits_that_mean_nothing),
+        T(of_an_older_peer),
+        T(a_place_is_of_one_receive),
     };
 
     return cmocka_run_group_tests_name("rider", tests, NULL, NULL);
