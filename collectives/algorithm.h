@@ -100,6 +100,17 @@ static inline struct vbn_at vbn_input(const struct vbn_call *call)
     return vbn_at(call->in_place ? VBN_AT_RECV : VBN_AT_SEND, 0);
 }
 
+/* That half of CALL, an allreduce by way of one rank, which is a COLL. Which rank, changes from
+ * call to call; where the order of operands matters it is rank 0. */
+static inline struct vbn_call vbn_call_half(const struct vbn_call *call, enum vbn_coll coll)
+{
+    struct vbn_call half = *call;
+
+    half.coll = coll;
+    half.root = call->commutative ? call->root : 0;
+    return half;
+}
+
 static inline bool vbn_is_early(size_t len)
 {
     return len <= VBN_SCHED_SMALL;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduce to one rank by a k-nomial tree, and bcast of the result by the same. Which rank, changes
- * from call to call; where the order of operands matters it is rank 0. More rounds than
+ * Reduce to one rank by a k-nomial tree, and bcast of the result by the same. More rounds than
  * recursive doubling has, and far fewer messages: for ranks that share processors.
  *
  * Cost: 2 ⌈log_k p⌉ (k-1) (α + mβ) + ⌈log_k p⌉ (k-1) mγ; 2 (p-1) messages of all.
@@ -9,18 +8,9 @@
 #include "algorithms.h"
 #include "tree.h"
 
-static struct vbn_call part(const struct vbn_call *call, enum vbn_coll coll)
-{
-    struct vbn_call part = *call;
-
-    part.coll = coll;
-    part.root = call->commutative ? call->root : 0;
-    return part;
-}
-
 static void build(struct vbn_sched *sched, const struct vbn_call *call)
 {
-    struct vbn_call reduce = part(call, VBN_COLL_REDUCE);
+    struct vbn_call reduce = vbn_call_half(call, VBN_COLL_REDUCE);
     struct vbn_tree tree = vbn_tree(&reduce);
 
     vbn_reduce_knomial.build(sched, &reduce);
@@ -30,7 +20,8 @@ static void build(struct vbn_sched *sched, const struct vbn_call *call)
 
 static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
 {
-    struct vbn_call reduce = part(call, VBN_COLL_REDUCE), bcast = part(call, VBN_COLL_BCAST);
+    struct vbn_call reduce = vbn_call_half(call, VBN_COLL_REDUCE);
+    struct vbn_call bcast = vbn_call_half(call, VBN_COLL_BCAST);
     struct vbn_coll_cost up = vbn_algorithm_cost(&vbn_reduce_knomial, &reduce);
     struct vbn_coll_cost down = vbn_algorithm_cost(&vbn_bcast_knomial, &bcast);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduce to one rank by a k-nomial tree, which casts the result. Which rank, changes from call to
- * call; where the order of operands matters it is rank 0.
+ * Reduce to one rank by a k-nomial tree, which casts the result.
  *
  * The cast: Hoefler, Siebert, Rehm 2007; Liu, Mamidala, Panda 2004 (bcast_multicast.c).
  * Cost: (⌈log_k p⌉ (k-1) + 1) (α + mβ) + ⌈log_k p⌉ (k-1) mγ; p messages of all.
@@ -10,18 +9,9 @@
 
 #define STEP_CAST 2 /* after those of reduce_knomial.c */
 
-static struct vbn_call reduce_of(const struct vbn_call *call)
-{
-    struct vbn_call reduce = *call;
-
-    reduce.coll = VBN_COLL_REDUCE;
-    reduce.root = call->commutative ? call->root : 0;
-    return reduce;
-}
-
 static void build(struct vbn_sched *sched, const struct vbn_call *call)
 {
-    struct vbn_call reduce = reduce_of(call);
+    struct vbn_call reduce = vbn_call_half(call, VBN_COLL_REDUCE);
     struct vbn_at result = vbn_at(VBN_AT_RECV, 0);
     size_t len = call->count * call->elem;
 
@@ -35,7 +25,7 @@ static void build(struct vbn_sched *sched, const struct vbn_call *call)
 
 static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
 {
-    struct vbn_call reduce = reduce_of(call);
+    struct vbn_call reduce = vbn_call_half(call, VBN_COLL_REDUCE);
     double m = (double)call->count * (double)call->elem;
 
     *cost = vbn_algorithm_cost(&vbn_reduce_knomial, &reduce);
