@@ -62,9 +62,8 @@ AC_DEFUN([VBN_CHECK_OMPI_HEADERS], [
     done
     AS_CASE([$vbn_ompi_incdir:$vbn_ompi_version],
         [:*], [VBN_OMPI_SUMMARY="skipped: Open MPI $vbn_ompi_version has no development headers (opal/mca/btl/btl.h)"],
-        [*:4.1.*], [VBN_CHECK_OMPI_COMPILES],
-        [*:5.0.*], [VBN_OMPI_SUMMARY="skipped: Open MPI $vbn_ompi_version is not supported yet (4.1 is)"],
-        [VBN_OMPI_SUMMARY="skipped: Open MPI $vbn_ompi_version is not supported (4.1 is)"])
+        [*:4.1.*|*:5.0.*], [VBN_CHECK_OMPI_COMPILES],
+        [VBN_OMPI_SUMMARY="skipped: Open MPI $vbn_ompi_version is not supported (4.1 and 5.0 are)"])
 ])
 
 # VBN_CHECK_OMPI_COMPILES
@@ -79,11 +78,16 @@ AC_DEFUN([VBN_CHECK_OMPI_COMPILES], [
         OMPI_LIBS="$OMPI_LIBS -L$vbn_dir"
     done
     OMPI_LIBS="$OMPI_LIBS -lopen-pal"
+    # The macros by which 5.0 publishes and asks call PMIx by themselves. A build of its own has that beside it.
+    AS_CASE([$vbn_ompi_version], [5.*], [
+        OMPI_CPPFLAGS="$OMPI_CPPFLAGS $($PKG_CONFIG --cflags pmix 2>/dev/null | $SED 's/-I */-isystem /g')"
+        OMPI_LIBS="$OMPI_LIBS $($PKG_CONFIG --libs-only-L pmix 2>/dev/null) -lpmix"])
 
     vbn_saved_CPPFLAGS=$CPPFLAGS
     vbn_saved_CFLAGS=$CFLAGS
     vbn_saved_LIBS=$LIBS
-    CPPFLAGS="$CPPFLAGS $OMPI_CPPFLAGS"
+    # What distributions leave out is there.
+    CPPFLAGS="$CPPFLAGS $OMPI_CPPFLAGS -idirafter $srcdir/plugin/host"
     CFLAGS="$CFLAGS $OMPI_CFLAGS"
     LIBS="$OMPI_LIBS $LIBS"
     AC_MSG_CHECKING([whether an Open MPI component compiles and links])

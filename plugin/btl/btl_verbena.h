@@ -10,6 +10,7 @@
  *     rma         put and get
  *     served      what the peer's process does for this one: atomics, and gets on some devices
  *     reg         memory registration through Open MPI's registration cache
+ *     unmap       memory that goes without Open MPI's noticing
  *     idle        sleeping where a rank waits
  *
  * Everything goes through the public header verbena.h; the component holds no verbs object.
@@ -74,6 +75,8 @@ struct btl_verbena_module {
     struct vbn_attr attr;
     mca_rcache_base_module_t *rcache;
     atomic_int registrations;                 /* in the cache */
+    atomic_flag registers;                    /* set before the first */
+    bool listens;                             /* to UCX's word of unmapped memory */
     struct btl_verbena_registration *regions; /* of them, those that peers may ask for, by key */
     mca_btl_base_module_error_cb_fn_t error_cb;
     bool closing;                /* faults no longer matter to anyone */
@@ -81,12 +84,12 @@ struct btl_verbena_module {
     opal_free_list_t long_frags; /* the same for messages in parts */
     opal_free_list_t assemblies; /* btl_verbena_long_t */
     opal_list_t assembling;      /* of them, those whose last part is to come; progress has them */
-    mca_btl_base_descriptor_t arrival; /* what is being handed up; progress has it */
-    opal_mutex_t parting;              /* held while the parts of a message are sent */
-    opal_free_list_t rmas;             /* btl_verbena_rma_t */
-    opal_free_list_t served;           /* btl_verbena_served_t */
-    uint32_t ranks;                    /* of the job */
-    atomic_ulong served_count;         /* operations done for others */
+    btl_verbena_arrival_t arrival; /* what is being handed up; progress has it */
+    opal_mutex_t parting;          /* held while the parts of a message are sent */
+    opal_free_list_t rmas;         /* btl_verbena_rma_t */
+    opal_free_list_t served;       /* btl_verbena_served_t */
+    uint32_t ranks;                /* of the job */
+    atomic_ulong served_count;     /* operations done for others */
     opal_mutex_t lock; /* guards `regions`, the two lists below and those of the endpoints */
     struct mca_btl_base_endpoint_t *endpoints; /* all, also those of departed peers */
     opal_list_t busy;                          /* endpoints with work that waits */
@@ -452,6 +455,11 @@ mca_btl_base_registration_handle_t *btl_verbena_register_mem(mca_btl_base_module
                                                              uint32_t flags);
 int btl_verbena_deregister_mem(mca_btl_base_module_t *btl,
                                mca_btl_base_registration_handle_t *handle);
+
+/* Where UCX is in the process, what it knows to go is dropped from MODULE's cache, from now on; and
+ * no more. */
+void btl_verbena_unmap_listen(btl_verbena_module_t *module);
+void btl_verbena_unmap_ignore(btl_verbena_module_t *module);
 
 /* A registration in the cache. */
 typedef struct btl_verbena_registration {

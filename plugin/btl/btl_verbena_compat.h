@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All that depends on the release of Open MPI this component is built for: where its headers are,
- * how a received message is handed up, and the guard that keeps the component out of a runtime
- * whose structures it does not know. Nothing else in this folder asks for a version.
+ * All that depends on the release of Open MPI, 4.1 or 5.0, that this component is built for: where
+ * its headers are, how a received message is handed up, and the guard that keeps the component out
+ * of a runtime whose structures it does not know. Nothing else in this folder asks for a version.
  */
 #ifndef BTL_VERBENA_COMPAT_H
 #define BTL_VERBENA_COMPAT_H
@@ -10,20 +10,55 @@
 #include "opal_config.h"
 #include "opal/version.h"
 
-#if OPAL_MAJOR_VERSION != 4 || OPAL_MINOR_VERSION != 1
-#error "this component is written for Open MPI 4.1"
-#endif
-
 #include "opal/mca/btl/btl.h"
-#include "opal/mca/pmix/pmix.h"
 #include "opal/runtime/opal.h"
-#include "opal/threads/mutex.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Who may read what a process publishes. */
+#if OPAL_MAJOR_VERSION == 4 && OPAL_MINOR_VERSION == 1
+
+#include "opal/mca/pmix/pmix.h"
+#include "opal/threads/mutex.h"
+
+/* Who may read what a process publishes; the type of a number in it. */
 #define BTL_VERBENA_MODEX_SCOPE OPAL_PMIX_GLOBAL
+#define BTL_VERBENA_MODEX_U32   OPAL_UINT32
+
+/* What the runtime knows of a job. */
+#define BTL_VERBENA_JOB_NODES OPAL_PMIX_NUM_NODES
+#define BTL_VERBENA_JOB_RANKS OPAL_PMIX_JOB_SIZE
+
+/* A get, a put or an atomic operation that is said to be over has been done in the peer's memory;
+ * this release has no flag for that. */
+#define BTL_VERBENA_FLAGS_REMOTE_COMPLETION 0
+
+/* What is handed up of a message. */
+typedef mca_btl_base_descriptor_t btl_verbena_arrival_t;
+
+/* Of a function that tells, as *TEXT, which values a parameter can have. */
+#define BTL_VERBENA_DUMP_PARAMS mca_base_var_enum_t *self, char **text
+
+#elif OPAL_MAJOR_VERSION == 5 && OPAL_MINOR_VERSION == 0
+
+#include "opal/mca/pmix/pmix-internal.h"
+#include "opal/mca/threads/mutex.h"
+
+#define BTL_VERBENA_MODEX_SCOPE             PMIX_GLOBAL
+#define BTL_VERBENA_MODEX_U32               PMIX_UINT32
+#define BTL_VERBENA_JOB_NODES               PMIX_NUM_NODES
+#define BTL_VERBENA_JOB_RANKS               PMIX_JOB_SIZE
+#define BTL_VERBENA_FLAGS_REMOTE_COMPLETION MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
+
+#define BTL_VERBENA_DUMP_PARAMS                                                                    \
+    mca_base_var_enum_t *self, char **text,                                                        \
+        __attribute__((unused)) mca_base_var_enum_dump_type_t kind
+
+typedef mca_btl_base_receive_descriptor_t btl_verbena_arrival_t;
+
+#else
+#error "this component is written for Open MPI 4.1 and 5.0"
+#endif
 
 #define BTL_VERBENA_STRING_OF(x) #x
 #define BTL_VERBENA_SERIES(major, minor)                                                           \
@@ -46,15 +81,14 @@ static inline bool btl_verbena_host_fits(void)
     return major == OPAL_MAJOR_VERSION && minor == OPAL_MINOR_VERSION;
 }
 
-/* What the runtime knows of this process's job by one of OPAL_PMIX_NUM_NODES and
- * OPAL_PMIX_JOB_SIZE; 0: nothing. */
+/* What the runtime knows of this process's job by one of BTL_VERBENA_JOB_…; 0: nothing. */
 static inline uint32_t btl_verbena_job_has(const char *what)
 {
     opal_process_name_t job = {.jobid = OPAL_PROC_MY_NAME.jobid, .vpid = OPAL_VPID_WILDCARD};
     uint32_t count = 0, *at = &count;
     int rc;
 
-    OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, what, &job, (void **)&at, OPAL_UINT32);
+    OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, what, &job, (void **)&at, BTL_VERBENA_MODEX_U32);
     return rc == OPAL_SUCCESS ? count : 0;
 }
 
@@ -72,15 +106,16 @@ static inline bool btl_verbena_osc_rdma_named(void)
  * attached later, and looked for what a peer had told of itself on a wrong node where ranks are not
  * evenly many on three nodes or more (Open MPI's pull request 6413); both only with ranks on
  * several nodes. And where the device's reads are not sound, ob1 would use the gets made of
- * messages, too, which cost it one message more than puts. In both cases it must be asked for.
+ * messages, too, which cost it one message more than puts. In both cases it must be asked for; but
+ * not of Open MPI 5, which has nothing else that carries one-sided communication by BTLs.
  */
 static inline bool btl_verbena_osc_rdma_fits(bool sound_reads)
 {
     const char *release = strrchr(opal_version_string, '.');
     bool mended = release && strtol(release + 1, NULL, 10) >= 5;
 
-    return btl_verbena_osc_rdma_named() ||
-           (sound_reads && (mended || btl_verbena_job_has(OPAL_PMIX_NUM_NODES) == 1));
+    return OPAL_MAJOR_VERSION > 4 || btl_verbena_osc_rdma_named() ||
+           (sound_reads && (mended || btl_verbena_job_has(BTL_VERBENA_JOB_NODES) == 1));
 }
 
 /*
@@ -89,7 +124,7 @@ static inline bool btl_verbena_osc_rdma_fits(bool sound_reads)
  * would cost more than all else here. False when nobody has.
  */
 static inline bool btl_verbena_deliver(mca_btl_base_module_t *btl, mca_btl_base_tag_t tag,
-                                       mca_btl_base_descriptor_t *arrival,
+                                       btl_verbena_arrival_t *arrival,
                                        mca_btl_base_segment_t *segments, size_t count)
 {
     const mca_btl_active_message_callback_t *upper = &mca_btl_base_active_message_trigger[tag];
@@ -98,7 +133,13 @@ static inline bool btl_verbena_deliver(mca_btl_base_module_t *btl, mca_btl_base_
         return false;
     arrival->des_segments = segments;
     arrival->des_segment_count = count;
+#if OPAL_MAJOR_VERSION == 4
     upper->cbfunc(btl, tag, arrival, upper->cbdata);
+#else
+    arrival->tag = tag;
+    arrival->cbdata = upper->cbdata;
+    upper->cbfunc(btl, arrival);
+#endif
     return true;
 }
 

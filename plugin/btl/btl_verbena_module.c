@@ -578,6 +578,7 @@ int btl_verbena_finalize(mca_btl_base_module_t *btl)
         counters_text(module, text, sizeof(text));
         fprintf(stderr, "%s\n", text);
     }
+    btl_verbena_unmap_ignore(module);
     /* The cache deregisters what it holds, so it goes before the device. */
     if (module->rcache)
         mca_rcache_base_module_destroy(module->rcache);

@@ -94,7 +94,7 @@ static int reader_text(mca_base_var_enum_t *self, const int value, char **text)
     return !text || asprintf(text, "%d", value) >= 0 ? OPAL_SUCCESS : OPAL_ERR_OUT_OF_RESOURCE;
 }
 
-static int reader_range(mca_base_var_enum_t *self, char **text)
+static int reader_range(BTL_VERBENA_DUMP_PARAMS)
 {
     const struct vbn_param *param = ((number_reader_t *)self)->param;
 
@@ -198,7 +198,8 @@ static void host_defaults(mca_btl_base_module_t *btl, size_t longest)
     btl->btl_latency = 4;
     btl->btl_bandwidth = 0; /* the port's rate */
     btl->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_RDMA | MCA_BTL_FLAGS_HETEROGENEOUS_RDMA |
-                     MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS;
+                     MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS |
+                     BTL_VERBENA_FLAGS_REMOTE_COMPLETION;
     btl->btl_atomic_flags = MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_AND |
                             MCA_BTL_ATOMIC_SUPPORTS_OR | MCA_BTL_ATOMIC_SUPPORTS_XOR |
                             MCA_BTL_ATOMIC_SUPPORTS_SWAP | MCA_BTL_ATOMIC_SUPPORTS_32BIT |

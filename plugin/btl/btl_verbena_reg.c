@@ -79,9 +79,13 @@ static int region_register(void *arg, void *base, size_t size, mca_rcache_base_r
 {
     btl_verbena_module_t *module = arg;
     btl_verbena_registration_t *registration = (btl_verbena_registration_t *)reg;
-    int status = vbn_mem_register(module->context, base, size,
-                                  vbn_access_of(module, reg->access_flags), &registration->mem);
+    int status;
 
+    /* Not before: whoever brings UCX has done so by the end of MPI_Init. */
+    if (OPAL_UNLIKELY(!atomic_flag_test_and_set(&module->registers)))
+        btl_verbena_unmap_listen(module);
+    status = vbn_mem_register(module->context, base, size, vbn_access_of(module, reg->access_flags),
+                              &registration->mem);
     if (status != VBN_OK) {
         opal_output_verbose(10, opal_btl_base_framework.framework_output,
                             "btl/verbena: registering %zu bytes at %p: %s", size, base,

@@ -523,7 +523,7 @@ bool btl_verbena_served_take(btl_verbena_module_t *module, vbn_endpoint_t *peer,
 
 void btl_verbena_served_init(btl_verbena_module_t *module)
 {
-    module->ranks = btl_verbena_job_has(OPAL_PMIX_JOB_SIZE);
+    module->ranks = btl_verbena_job_has(BTL_VERBENA_JOB_RANKS);
     vbn_am_handler(module->context, ID_REQUEST, request_came, module);
     vbn_am_handler(module->context, ID_ANSWER, answer_came, module);
 }

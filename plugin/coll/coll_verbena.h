@@ -31,9 +31,8 @@
 #include "ompi/mca/coll/base/base.h"
 #include "ompi/mca/coll/coll.h"
 #include "ompi/request/request.h"
-#include "opal/mca/btl/btl.h"
-#include "opal/threads/mutex.h"
 
+#include "../btl/btl_verbena_compat.h"
 #include "verbena_coll.h"
 
 #include <stdbool.h>
@@ -56,6 +55,17 @@ typedef struct coll_verbena_component {
 } coll_verbena_component_t;
 
 extern coll_verbena_component_t mca_coll_verbena_component;
+
+/* The number of COMM, which is the same on all its members; UINT32_MAX: it has none, as those of
+ * sessions in Open MPI 5. */
+static inline uint32_t coll_verbena_number(const ompi_communicator_t *comm)
+{
+#ifdef OMPI_COMM_IS_GLOBAL_INDEX
+    return OMPI_COMM_IS_GLOBAL_INDEX(comm) ? comm->c_index : UINT32_MAX;
+#else
+    return comm->c_contextid;
+#endif
+}
 
 /*
  * The members of a communicator by node. Nodes are numbered by their leaders, which are the lowest

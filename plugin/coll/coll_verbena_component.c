@@ -31,12 +31,19 @@ static int init_query(bool progress_threads, bool mpi_threads)
     return OMPI_SUCCESS;
 }
 
+/* The interface of the release built for. */
+#ifdef MCA_COLL_BASE_VERSION_2_4_0
+#define COLL_INTERFACE MCA_COLL_BASE_VERSION_2_4_0
+#else
+#define COLL_INTERFACE MCA_COLL_BASE_VERSION_2_0_0
+#endif
+
 OMPI_DECLSPEC coll_verbena_component_t mca_coll_verbena_component = {
     .super =
         {
             .collm_version =
                 {
-                    MCA_COLL_BASE_VERSION_2_0_0,
+                    COLL_INTERFACE,
                     .mca_component_name = "verbena",
                     .mca_component_major_version = OMPI_MAJOR_VERSION,
                     .mca_component_minor_version = OMPI_MINOR_VERSION,

@@ -75,7 +75,7 @@ static void tell_discord(ompi_communicator_t *comm, int member)
         "collectives are left to other components: give all ranks the same";
 
     if (ompi_comm_rank(comm) == 0 && !mca_coll_verbena_component.discord_told)
-        opal_output(0, words, member, comm->c_contextid);
+        opal_output(0, words, member, coll_verbena_number(comm));
     mca_coll_verbena_component.discord_told = true;
 }
 
@@ -193,7 +193,7 @@ static int team_make(coll_verbena_module_t *module, ompi_communicator_t *comm,
     rc = peers && module->counts ? connect_members(module, comm, peers, err) : VBN_ERR_NO_MEMORY;
     if (rc == VBN_OK)
         rc = vbn_team_create(module->transport, module->port, peers, size,
-                             (uint32_t)ompi_comm_rank(comm), (uint32_t)comm->c_contextid, &options,
+                             (uint32_t)ompi_comm_rank(comm), coll_verbena_number(comm), &options,
                              &module->team, err);
     free(peers);
     return rc;
@@ -205,7 +205,7 @@ vbn_team_t *coll_verbena_team_make(coll_verbena_module_t *module, ompi_communica
     int rc = team_make(module, comm, &err);
 
     if (rc)
-        opal_output(0, "coll verbena: communicator %u has no team: %s", comm->c_contextid,
+        opal_output(0, "coll verbena: communicator %u has no team: %s", coll_verbena_number(comm),
                     *err.text ? err.text : vbn_status_str(rc));
     return module->team;
 }
@@ -247,7 +247,7 @@ mca_coll_base_module_t *coll_verbena_comm_query(struct ompi_communicator_t *comm
 
     *priority = mca_coll_verbena_component.priority;
     if (!btl || *priority <= 0 || OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2 ||
-        comm->c_contextid > VBN_TEAM_ID_MAX)
+        coll_verbena_number(comm) > VBN_TEAM_ID_MAX)
         return NULL;
     module = OBJ_NEW(coll_verbena_module_t);
     if (!module)

@@ -125,7 +125,7 @@ static void parts_make(coll_verbena_module_t *module, ompi_communicator_t *comm)
     if (rank == 0)
         opal_output_verbose(1, ompi_coll_base_framework.framework_output,
                             "coll verbena: communicator %u: %d ranks on %d nodes%s",
-                            comm->c_contextid, ompi_comm_size(comm), split->nodes,
+                            coll_verbena_number(comm), ompi_comm_size(comm), split->nodes,
                             all_good ? "" : ", which have no communicators");
 }
 

@@ -102,6 +102,20 @@ static void allocated_again(const struct job *job, size_t len)
     }
 }
 
+/* Above the heap, by the break, as malloc() takes memory and free() gives it back. If the heap has
+ * grown beyond it meanwhile, it stays. */
+static void above_the_heap(const struct job *job, size_t len)
+{
+    step("%zu bytes above the heap", len);
+    for (int round = 0; round < ROUNDS; round++) {
+        char *in = sbrk((intptr_t)(2 * len)), *out = in + len;
+        expect(in != (char *)-1, "out of memory");
+        shift_filled(job, in, out, len, (uint64_t)round);
+        if (sbrk(0) == out + len)
+            sbrk(-(intptr_t)(2 * len));
+    }
+}
+
 /* The pages are given back under a mapping that stays. */
 static void dropped(const struct job *job, size_t len)
 {
@@ -199,6 +213,7 @@ void run_buffers(const struct job *job)
     for (int i = 0; i < LENS; i++) {
         mapped_again(job, lens[i]);
         allocated_again(job, lens[i]);
+        above_the_heap(job, lens[i]);
         dropped(job, lens[i]);
         moved(job, lens[i]);
         not_writable(job, lens[i]);

@@ -48,6 +48,11 @@ check_LTLIBRARIES += tests/mpi/count_regions.la
 tests_mpi_count_regions_la_SOURCES = tests/mpi/count_regions.c
 tests_mpi_count_regions_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 tests_mpi_count_regions_la_LIBADD = $(DL_LIBS)
+check_LTLIBRARIES += tests/mpi/ucx_hooks.la
+tests_mpi_ucx_hooks_la_SOURCES = tests/mpi/ucx_hooks.c
+tests_mpi_ucx_hooks_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+tests_mpi_ucx_hooks_la_LIBADD = $(DL_LIBS)
+
 check_LTLIBRARIES += tests/mpi/refuse_sources.la
 tests_mpi_refuse_sources_la_SOURCES = tests/mpi/refuse_sources.c
 tests_mpi_refuse_sources_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere

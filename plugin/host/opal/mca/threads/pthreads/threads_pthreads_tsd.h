@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Stands in for a header of Open MPI 5.0, as threads_pthreads_mutex.h does: data of a thread. */
+#ifndef VERBENA_THREADS_PTHREADS_TSD_H
+#define VERBENA_THREADS_PTHREADS_TSD_H
+
+#include "opal/constants.h"
+
+#include <pthread.h>
+
+typedef pthread_key_t opal_tsd_key_t;
+
+static inline int opal_tsd_key_delete(opal_tsd_key_t key)
+{
+    return pthread_key_delete(key) == 0 ? OPAL_SUCCESS : OPAL_ERR_IN_ERRNO;
+}
+
+static inline int opal_tsd_set(opal_tsd_key_t key, void *value)
+{
+    return pthread_setspecific(key, value) == 0 ? OPAL_SUCCESS : OPAL_ERR_IN_ERRNO;
+}
+
+static inline int opal_tsd_get(opal_tsd_key_t key, void **value)
+{
+    *value = pthread_getspecific(key);
+    return OPAL_SUCCESS;
+}
+
+#endif
