@@ -78,6 +78,8 @@ tests_sim_simulate_SOURCES = \
 	tests/sim/load_storm.c \
 	tests/sim/load_tagged.c \
 	tests/sim/loads.h \
+	tests/sim/messages.c \
+	tests/sim/messages.h \
 	tests/sim/simulate.c \
 	tests/sim/world.c \
 	tests/sim/world.h
