@@ -81,6 +81,21 @@ static inline bool btl_verbena_host_fits(void)
     return major == OPAL_MAJOR_VERSION && minor == OPAL_MINOR_VERSION;
 }
 
+/* The last number of the running Open MPI's version. */
+static inline long btl_verbena_release(void)
+{
+    const char *release = strrchr(opal_version_string, '.');
+
+    return release ? strtol(release + 1, NULL, 10) : 0;
+}
+
+/* True when modules of collectives are in the running Open MPI, of the series built for, what they
+ * were there: 5.0.10 made them longer, and left the version of their interface as it was. */
+static inline bool btl_verbena_coll_fits(void)
+{
+    return OPAL_MAJOR_VERSION == 4 || (btl_verbena_release() >= 10) == (OPAL_RELEASE_VERSION >= 10);
+}
+
 /* What the runtime knows of this process's job by one of BTL_VERBENA_JOB_…; 0: nothing. */
 static inline uint32_t btl_verbena_job_has(const char *what)
 {
@@ -111,8 +126,7 @@ static inline bool btl_verbena_osc_rdma_named(void)
  */
 static inline bool btl_verbena_osc_rdma_fits(bool sound_reads)
 {
-    const char *release = strrchr(opal_version_string, '.');
-    bool mended = release && strtol(release + 1, NULL, 10) >= 5;
+    bool mended = btl_verbena_release() >= 5;
 
     return OPAL_MAJOR_VERSION > 4 || btl_verbena_osc_rdma_named() ||
            (sound_reads && (mended || btl_verbena_job_has(BTL_VERBENA_JOB_NODES) == 1));

@@ -16,6 +16,7 @@
 
 #include "ompi/proc/proc.h"
 #include "opal/mca/btl/base/base.h"
+#include "opal/util/output.h"
 
 #include <endian.h>
 #include <string.h>
@@ -129,9 +130,22 @@ static int publish_accord(void)
     return rc;
 }
 
+static bool host_fits(void)
+{
+    bool series = btl_verbena_host_fits();
+
+    if (series && !btl_verbena_coll_fits())
+        opal_output(0,
+                    "coll verbena: built for Open MPI %d.%d.%d, whose modules are not those of "
+                    "%s: its collectives are left out; build Verbena again",
+                    OPAL_MAJOR_VERSION, OPAL_MINOR_VERSION, OPAL_RELEASE_VERSION,
+                    opal_version_string);
+    return series && btl_verbena_coll_fits();
+}
+
 static int component_open(void)
 {
-    if (!btl_verbena_host_fits() || publish_accord() != OPAL_SUCCESS)
+    if (!host_fits() || publish_accord() != OPAL_SUCCESS)
         return OMPI_ERR_NOT_AVAILABLE;
     OBJ_CONSTRUCT(&mca_coll_verbena_component.lock, opal_mutex_t);
     OBJ_CONSTRUCT(&mca_coll_verbena_component.pending, opal_list_t);
