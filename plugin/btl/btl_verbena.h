@@ -76,7 +76,6 @@ struct btl_verbena_module {
     mca_rcache_base_module_t *rcache;
     atomic_int registrations;                 /* in the cache */
     atomic_flag registers;                    /* set before the first */
-    bool listens;                             /* to UCX's word of unmapped memory */
     struct btl_verbena_registration *regions; /* of them, those that peers may ask for, by key */
     mca_btl_base_module_error_cb_fn_t error_cb;
     bool closing;                /* faults no longer matter to anyone */

@@ -20,8 +20,8 @@
 
 #define UCM_LIBRARY  "libucm.so.0"
 #define UCM_UNMAPPED (1 << 17)
-#define UCM_NO_INSTALL                                                                             \
-    (1 << 24) /* its own patches are put in place where somebody else asks for them */
+/* Its own patches are put in place where somebody else asks for them. */
+#define UCM_NO_INSTALL (1 << 24)
 
 struct ucm_unmapped {
     void *address;
@@ -56,13 +56,13 @@ void btl_verbena_unmap_listen(btl_verbena_module_t *module)
 {
     ucm_set_t set = (ucm_set_t)ucm_function("ucm_set_event_handler");
 
-    module->listens = set && set(UCM_UNMAPPED | UCM_NO_INSTALL, 0, unmapped, module) == 0;
+    if (set)
+        set(UCM_UNMAPPED | UCM_NO_INSTALL, 0, unmapped, module);
 }
 
 void btl_verbena_unmap_ignore(btl_verbena_module_t *module)
 {
-    ucm_unset_t unset =
-        module->listens ? (ucm_unset_t)ucm_function("ucm_unset_event_handler") : NULL;
+    ucm_unset_t unset = (ucm_unset_t)ucm_function("ucm_unset_event_handler");
 
     if (unset)
         unset(UCM_UNMAPPED, unmapped, module);

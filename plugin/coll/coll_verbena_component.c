@@ -132,15 +132,15 @@ static int publish_accord(void)
 
 static bool host_fits(void)
 {
-    bool series = btl_verbena_host_fits();
-
-    if (series && !btl_verbena_coll_fits())
-        opal_output(0,
-                    "coll verbena: built for Open MPI %d.%d.%d, whose modules are not those of "
-                    "%s: its collectives are left out; build Verbena again",
-                    OPAL_MAJOR_VERSION, OPAL_MINOR_VERSION, OPAL_RELEASE_VERSION,
-                    opal_version_string);
-    return series && btl_verbena_coll_fits();
+    if (!btl_verbena_host_fits()) /* the BTL says so */
+        return false;
+    if (btl_verbena_coll_fits())
+        return true;
+    opal_output(0,
+                "coll verbena: built for Open MPI %d.%d.%d, whose modules are not those of %s: its "
+                "collectives are left out; build Verbena again",
+                OPAL_MAJOR_VERSION, OPAL_MINOR_VERSION, OPAL_RELEASE_VERSION, opal_version_string);
+    return false;
 }
 
 static int component_open(void)
