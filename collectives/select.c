@@ -130,7 +130,7 @@ static void consider(vbn_coll_req_t *req, struct vbn_call *model,
 
 /* Whether fewer levels of a tree may be worth more messages of its root. Ranks of one processor
  * pass a binomial tree in nearly the order in which they run, and where two share one hops are
- * short (doc/performance.md). */
+ * short (doc/trials.md). */
 static bool wants_radices(const struct vbn_team_options *opts, uint32_t size,
                           const struct vbn_algorithm *algorithm)
 {

@@ -413,7 +413,7 @@ struct vbn_coll_terms {
  * found when all who share the processor have had their turns; half of them, for what is not, where
  * the root stays. Where all wait there are no other calls: on several processors any message needs
  * its receiver, half of the turns up and down a tree. Of a single one ranks take turns in an order
- * that brings all messages of a round (doc/performance.md). Any thread.
+ * that brings all messages of a round (doc/trials.md). Any thread.
  */
 struct vbn_coll_terms vbn_coll_terms_of(const struct vbn_coll_cost *cost, uint32_t size,
                                         uint32_t processors, uint64_t eager_bytes);

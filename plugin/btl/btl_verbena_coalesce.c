@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Several short messages to one peer in one message of the transport. What a message costs on a
- * software device it costs by being one, whatever its length (doc/performance.md), so a program
+ * software device it costs by being one, whatever its length (doc/trials.md), so a program
  * that sends many at once gains most of that.
  *
  * Operation. Of the messages that a process sends to a peer between two calls of progress, the

@@ -2,7 +2,7 @@
 /*
  * Eager messages that are longer than a message of the transport: in parts, one behind the other,
  * which the receiver puts together. Where a device is software, to copy such a message costs less
- * than to ask its receiver first (doc/performance.md).
+ * than to ask its receiver first (doc/trials.md).
  *
  * Operation. The sender gets room for all parts before it fills the first, so that a message
  * leaves whole or not at all; `parting` keeps those of two threads apart. The receiver keeps what

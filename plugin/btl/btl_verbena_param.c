@@ -364,7 +364,7 @@ void btl_verbena_params_register(btl_verbena_component_t *component)
                  MCA_BASE_VAR_TYPE_BOOL, NULL, OPAL_INFO_LVL_5, &component->show_counters);
 }
 
-/* Messages to a peer that leave at once on a software device, see doc/performance.md. */
+/* Messages to a peer that leave at once on a software device, see doc/trials.md. */
 #define BURST 8
 
 /* --- what the device allows ----------------------------------------------------------------- */
