@@ -405,7 +405,8 @@ static inline bool take_message(struct vbn_conn *conn, struct vbn_rxbuf *buf,
     bool held;
 
     buf->msg = (char *)buf->obj.buf + VBN_BARE_ROOM;
-    if (vbn_unlikely(byte_len >= VBN_BARE_MIN - VBN_BARE_HEAD)) {
+    if (vbn_unlikely(byte_len >= VBN_BARE_MIN - VBN_BARE_HEAD ||
+                     wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)) {
         byte_len = take_head(conn, buf, wc);
         if (!byte_len)
             return false;

@@ -136,6 +136,9 @@ bool fake_message_imm(struct ibv_qp *qp, const void *bytes, size_t len, uint32_t
 /* LEN bytes that were put, elsewhere: only IMM_DATA takes a buffer. */
 bool fake_put_imm(struct ibv_qp *qp, size_t len, uint32_t imm_data);
 
+/* The buffer of the oldest receive has BYTES in it from before. */
+void fake_recv_had(struct ibv_qp *qp, const void *bytes, size_t len);
+
 /* The oldest receive of QP completes with STATUS and no message. */
 void fake_recv_fails(struct ibv_qp *qp, enum ibv_wc_status status);
 

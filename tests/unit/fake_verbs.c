@@ -597,6 +597,13 @@ bool fake_message_imm(struct ibv_qp *qp, const void *bytes, size_t len, uint32_t
                    (struct ibv_wc){.wc_flags = IBV_WC_WITH_IMM, .imm_data = imm_data});
 }
 
+void fake_recv_had(struct ibv_qp *qp, const void *bytes, size_t len)
+{
+    const struct fake_rq *rq = rq_of(qp);
+
+    memcpy((void *)(uintptr_t)rq->sge[rq->done].addr, bytes, len);
+}
+
 bool fake_put_imm(struct ibv_qp *qp, size_t len, uint32_t imm_data)
 {
     struct fake_rq *rq = rq_of(qp);

@@ -388,6 +388,21 @@ static void not_for_a_missing_one(void **state)
     lost();
 }
 
+/* A put leaves alone what its buffer has, be it ever so short and without a word. */
+static void not_what_its_buffer_had(void **state)
+{
+    struct vbn_wire_hdr old = lone_hdr(conn, VBN_WIRE_AM);
+    char bytes[sizeof(old)];
+
+    (void)state;
+    be_ready();
+    vbn_wire_hdr_write(bytes, &old);
+    fake_recv_had(conn->q.qp, bytes, sizeof(bytes));
+    assert_true(fake_put_imm(conn->q.qp, sizeof(bytes), UINT32_MAX));
+    lost();
+    assert_int_equal(ep->rx_next, old.seq);
+}
+
 static void with_bits_that_mean_nothing(void **state)
 {
     struct vbn_wire_rider word = next_word(true, 0);
@@ -445,6 +460,7 @@ int main(void)
         T(no_such_offer),
         T(out_of_turn),
         T(not_for_a_missing_one),
+        T(not_what_its_buffer_had),
         T(with_bits_that_mean_nothing),
         T(of_an_older_peer),
         T(a_place_is_of_one_receive),
