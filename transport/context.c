@@ -422,11 +422,6 @@ int vbn_close(vbn_context_t *ctx)
     while ((left = vbn_shutdown(ctx)) && vbn_now_ns(ctx) < deadline)
         if (vbn_progress(ctx) == 0)
             sched_yield();
-    vbn_lock(ctx);
-    vbn_tags_abandon(ctx);
-    vbn_groups_abandon(ctx);
-    vbn_unlock(ctx);
-    vbn_progress(ctx); /* the last callbacks */
     if (left) {
         vbn_log(ctx, VBN_LOG_WARN,
                 "closing took longer than %llu ms; %zu connections or endpoints "
@@ -434,6 +429,11 @@ int vbn_close(vbn_context_t *ctx)
                 (unsigned long long)ctx->opts.close_timeout_ms, left);
         abandon(ctx);
     }
+    vbn_lock(ctx);
+    vbn_tags_abandon(ctx);
+    vbn_groups_abandon(ctx);
+    vbn_unlock(ctx);
+    vbn_progress(ctx); /* the last callbacks */
     HASH_ITER(hh, ctx->endpoints, ep, next)
     {
         vbn_endpoint_free(ep);

@@ -378,6 +378,28 @@ static void ends_with_its_endpoint(void **state)
     assert_null(vbn_tag_of(&op[1])->mem);
 }
 
+static unsigned disconnected;
+
+static void note_disconnects(struct vbn_op *o)
+{
+    (void)o;
+    disconnected = fake_count(FAKE_DISCONNECT);
+}
+
+/* Until the connection is over, a peer that says nothing may still put. */
+static void ends_behind_its_connection(void **state)
+{
+    unsigned before = fake_count(FAKE_DISCONNECT);
+
+    (void)state;
+    op[0].done = note_disconnects;
+    receive(&op[0], memory[0], LEN, 5);
+    lone_close(ctx);
+    assert_int_equal(op[0].status, VBN_ERR_CLOSED);
+    assert_int_equal(disconnected, before + 1);
+    ctx = lone_open(copy_little);
+}
+
 static void placed_for_nobody(void **state)
 {
     (void)state;
@@ -640,6 +662,7 @@ int main(void)
         T(answer_to_a_later_withdrawal),
         T(cancelled_without_a_buffer),
         T(ends_with_its_endpoint),
+        T(ends_behind_its_connection),
         T(placed_for_nobody),
         T(placed_for_who_told_nothing),
         T(placed_of_another_length),
