@@ -68,14 +68,30 @@ typedef struct btl_verbena_idle {
     size_t slice_ms;       /* the next sleep */
 } btl_verbena_idle_t;
 
+/* A function of the C library that memory goes by. */
+typedef struct btl_verbena_unmapper {
+    const unsigned char *code;     /* NULL: there is none */
+    atomic_uint_least64_t seen[2]; /* the first bytes of it */
+} btl_verbena_unmapper_t;
+
+enum { BTL_VERBENA_UNMAPPERS = 8 };
+
+/* Who tells of memory that goes: see btl_verbena_unmap.c. */
+typedef struct btl_verbena_unmap {
+    btl_verbena_unmapper_t unmappers[BTL_VERBENA_UNMAPPERS];
+    opal_mutex_t lock;      /* held while patches are looked into */
+    atomic_uintptr_t probe; /* the page that UCX has yet to tell of; 0: none */
+    atomic_bool deaf;       /* nobody may tell */
+} btl_verbena_unmap_t;
+
 /* One opened device. */
 struct btl_verbena_module {
     mca_btl_base_module_t super;
     vbn_context_t *context;
     struct vbn_attr attr;
     mca_rcache_base_module_t *rcache;
-    atomic_int registrations;                 /* in the cache */
-    atomic_flag registers;                    /* set before the first */
+    atomic_int registrations; /* in the cache */
+    btl_verbena_unmap_t unmap;
     struct btl_verbena_registration *regions; /* of them, those that peers may ask for, by key */
     mca_btl_base_module_error_cb_fn_t error_cb;
     bool closing;                /* faults no longer matter to anyone */
@@ -455,10 +471,13 @@ mca_btl_base_registration_handle_t *btl_verbena_register_mem(mca_btl_base_module
 int btl_verbena_deregister_mem(mca_btl_base_module_t *btl,
                                mca_btl_base_registration_handle_t *handle);
 
-/* Where UCX is in the process, what it knows to go is dropped from MODULE's cache, from now on; and
- * no more. */
+/* From here on it is known who tells of memory that goes, for MODULE's cache; and no more. */
 void btl_verbena_unmap_listen(btl_verbena_module_t *module);
 void btl_verbena_unmap_ignore(btl_verbena_module_t *module);
+
+/* Before each use of the cache: whether it may keep registrations. What may be stale is dropped
+ * from it. */
+bool btl_verbena_unmap_heard(btl_verbena_module_t *module);
 
 /* A registration in the cache. */
 typedef struct btl_verbena_registration {

@@ -541,6 +541,7 @@ btl_verbena_module_t *btl_verbena_module_create(const mca_btl_base_module_t *def
     OBJ_CONSTRUCT(&module->assembling, opal_list_t);
     OBJ_CONSTRUCT(&module->parting, opal_mutex_t);
     OBJ_CONSTRUCT(&module->lock, opal_mutex_t);
+    OBJ_CONSTRUCT(&module->unmap.lock, opal_mutex_t);
     OBJ_CONSTRUCT(&module->resuming, opal_mutex_t);
     OBJ_CONSTRUCT(&module->idle.lock, opal_mutex_t);
     OBJ_CONSTRUCT(&module->frags, opal_free_list_t);
@@ -578,10 +579,11 @@ int btl_verbena_finalize(mca_btl_base_module_t *btl)
         counters_text(module, text, sizeof(text));
         fprintf(stderr, "%s\n", text);
     }
-    btl_verbena_unmap_ignore(module);
     /* The cache deregisters what it holds, so it goes before the device. */
-    if (module->rcache)
+    if (module->rcache) {
+        btl_verbena_unmap_ignore(module);
         mca_rcache_base_module_destroy(module->rcache);
+    }
     if (module->context)
         vbn_close(module->context);
     mca_btl_verbena_component.module = NULL;
@@ -600,6 +602,7 @@ int btl_verbena_finalize(mca_btl_base_module_t *btl)
     OBJ_DESTRUCT(&module->rmas);
     OBJ_DESTRUCT(&module->served);
     OBJ_DESTRUCT(&module->lock);
+    OBJ_DESTRUCT(&module->unmap.lock);
     OBJ_DESTRUCT(&module->idle.lock);
     OBJ_DESTRUCT(&module->resuming);
     free(module);

@@ -81,9 +81,6 @@ static int region_register(void *arg, void *base, size_t size, mca_rcache_base_r
     btl_verbena_registration_t *registration = (btl_verbena_registration_t *)reg;
     int status;
 
-    /* Not before: whoever brings UCX has done so by the end of MPI_Init. */
-    if (OPAL_UNLIKELY(!atomic_flag_test_and_set(&module->registers)))
-        btl_verbena_unmap_listen(module);
     status = vbn_mem_register(module->context, base, size, vbn_access_of(module, reg->access_flags),
                               &registration->mem);
     if (status != VBN_OK) {
@@ -123,7 +120,10 @@ int btl_verbena_rcache_create(btl_verbena_module_t *module)
     };
 
     module->rcache = mca_rcache_base_module_create("grdma", module, &resources);
-    return module->rcache ? OPAL_SUCCESS : OPAL_ERR_NOT_AVAILABLE;
+    if (!module->rcache)
+        return OPAL_ERR_NOT_AVAILABLE;
+    btl_verbena_unmap_listen(module);
+    return OPAL_SUCCESS;
 }
 
 static void keep_few(btl_verbena_module_t *module)
@@ -150,7 +150,8 @@ mca_btl_base_registration_handle_t *btl_verbena_register_mem(mca_btl_base_module
 {
     btl_verbena_module_t *module = (btl_verbena_module_t *)btl;
     mca_rcache_base_registration_t *reg;
-    int rc = module->rcache->rcache_register(module->rcache, base, size, 0,
+    uint32_t kept = btl_verbena_unmap_heard(module) ? 0 : MCA_RCACHE_FLAGS_CACHE_BYPASS;
+    int rc = module->rcache->rcache_register(module->rcache, base, size, kept,
                                              (int32_t)(flags & MCA_BTL_REG_FLAG_ACCESS_ANY), &reg);
 
     (void)endpoint;

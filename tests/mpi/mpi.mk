@@ -48,10 +48,13 @@ check_LTLIBRARIES += tests/mpi/count_regions.la
 tests_mpi_count_regions_la_SOURCES = tests/mpi/count_regions.c
 tests_mpi_count_regions_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 tests_mpi_count_regions_la_LIBADD = $(DL_LIBS)
-check_LTLIBRARIES += tests/mpi/ucx_hooks.la
-tests_mpi_ucx_hooks_la_SOURCES = tests/mpi/ucx_hooks.c
-tests_mpi_ucx_hooks_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
-tests_mpi_ucx_hooks_la_LIBADD = $(DL_LIBS)
+if HAVE_MPI_CC
+check_LTLIBRARIES += tests/mpi/hooks.la
+endif
+tests_mpi_hooks_la_SOURCES = tests/mpi/hooks.c
+tests_mpi_hooks_la_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+tests_mpi_hooks_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+tests_mpi_hooks_la_LIBADD = $(DL_LIBS) $(MPI_LIBS)
 
 check_LTLIBRARIES += tests/mpi/refuse_sources.la
 tests_mpi_refuse_sources_la_SOURCES = tests/mpi/refuse_sources.c
