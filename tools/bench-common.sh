@@ -123,5 +123,6 @@ perf_tables() {
 # others. What soft-RoCE's environment says is for ranks that share.
 processor_each() {
     (($(nproc) >= $1)) || return 0
-    export OMPI_MCA_mpi_yield_when_idle=0 OMPI_MCA_hwloc_base_binding_policy=core
+    export OMPI_MCA_mpi_yield_when_idle=0 OMPI_MCA_hwloc_base_binding_policy=core # of 4.1
+    export PRTE_MCA_hwloc_default_binding_policy=core                             # of 5.0
 }

@@ -183,6 +183,7 @@ typedef struct btl_verbena_rma {
     opal_free_list_item_t super;
     btl_verbena_work_t work;
     bool is_get;
+    bool has_asked; /* for the key, having been denied */
     void *local;
     const vbn_mem_t *mem; /* NULL: cannot be done, see btl_verbena_reg.c */
     uint64_t remote;
@@ -422,6 +423,10 @@ int btl_verbena_get(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint
                     int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
                     void *cbdata);
 
+/* Whether an operation is osc/rdma's, which does not look at how it ends. ob1, which does, always
+ * has CBDATA, and never registers memory for everything. */
+bool btl_verbena_is_osc(const mca_btl_base_registration_handle_t *local_handle, const void *cbdata);
+
 /* --- served --------------------------------------------------------------------------------- */
 
 /* Makes MODULE, whose device is open, listen to what its peers ask for. */
@@ -456,6 +461,11 @@ int btl_verbena_served_get(btl_verbena_endpoint_t *endpoint, void *local, uint64
                            const mca_btl_base_registration_handle_t *remote_handle, size_t len,
                            mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
 
+/* Asks ENDPOINT's process for the *KEY of its window's memory at REMOTE, LEN bytes, in host byte
+ * order. CBFUNC is called with CBDATA; OPAL_ERROR: there is none. Returns as a get. */
+int btl_verbena_served_key(btl_verbena_endpoint_t *endpoint, uint64_t remote, size_t len,
+                           uint32_t *key, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbdata);
+
 /* Ends with an error what was asked of ENDPOINT. */
 void btl_verbena_served_fail(btl_verbena_endpoint_t *endpoint, int status);
 
@@ -488,9 +498,15 @@ typedef struct btl_verbena_registration {
 } btl_verbena_registration_t;
 
 /* Whether peers may do ACCESS (one of MCA_RCACHE_ACCESS_…) to LEN bytes at ADDRESS of the region
- * with KEY, in host byte order. With MODULE's lock held. */
+ * with KEY, in host byte order, or of a window's memory. With MODULE's lock held. */
 bool btl_verbena_region_has(const btl_verbena_module_t *module, uint32_t key, uint64_t address,
                             uint64_t len, int32_t access);
+
+/* Whether LEN bytes at ADDRESS are a window's memory, which peers may do anything with; its *KEY,
+ * in host byte order. On one node osc/rdma looks for what a peer has attached in that peer's own
+ * list while it grows, and may name the key of another entry. With MODULE's lock held. */
+bool btl_verbena_window_has(const btl_verbena_module_t *module, uint64_t address, uint64_t len,
+                            uint32_t *key);
 
 /* Memory of this process that a peer, or ob1, names by its address. */
 static inline void *btl_verbena_at(uint64_t address)

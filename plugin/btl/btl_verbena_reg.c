@@ -56,20 +56,52 @@ static void region_withdraw(btl_verbena_module_t *module, btl_verbena_registrati
     OPAL_THREAD_UNLOCK(&module->lock);
 }
 
+bool btl_verbena_is_osc(const mca_btl_base_registration_handle_t *local_handle, const void *cbdata)
+{
+    const btl_verbena_registration_t *registration =
+        BTL_VERBENA_OWNER(const btl_verbena_registration_t, handle, local_handle);
+
+    if (!cbdata)
+        return true;
+    return local_handle && local_handle->usable &&
+           registration->base.access_flags == MCA_RCACHE_ACCESS_ANY;
+}
+
+static bool allows(const btl_verbena_registration_t *registration, uint64_t address, uint64_t len,
+                   int32_t access)
+{
+    uint64_t first = (uintptr_t)registration->base.base;
+    uint64_t last = (uintptr_t)registration->base.bound;
+
+    return (registration->base.access_flags & access) == access &&
+           !(registration->base.flags & MCA_RCACHE_FLAGS_INVALID) && len > 0 && address >= first &&
+           address <= last && len - 1 <= last - address;
+}
+
+bool btl_verbena_window_has(const btl_verbena_module_t *module, uint64_t address, uint64_t len,
+                            uint32_t *key)
+{
+    btl_verbena_registration_t *registration, *next;
+
+    HASH_ITER(hh, module->regions, registration, next)
+    {
+        if (allows(registration, address, len, MCA_RCACHE_ACCESS_ANY)) {
+            *key = ntohl(registration->handle.key);
+            return true;
+        }
+    }
+    return false;
+}
+
 bool btl_verbena_region_has(const btl_verbena_module_t *module, uint32_t key, uint64_t address,
                             uint64_t len, int32_t access)
 {
     btl_verbena_registration_t *registration;
-    uint64_t first, last;
 
     key = htonl(key);
     HASH_FIND(hh, module->regions, &key, sizeof(key), registration);
-    if (!registration || !(registration->base.access_flags & access) ||
-        (registration->base.flags & MCA_RCACHE_FLAGS_INVALID))
-        return false;
-    first = (uintptr_t)registration->base.base;
-    last = (uintptr_t)registration->base.bound;
-    return len > 0 && address >= first && address <= last && len - 1 <= last - address;
+    return (registration && allows(registration, address, len, access)) ||
+           btl_verbena_window_has(module, address, len, &key);
 }
 
 /* --- the cache ------------------------------------------------------------------------------ */

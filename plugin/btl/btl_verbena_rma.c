@@ -11,6 +11,8 @@
  * An operation that cannot be done because a registration had failed (see btl_verbena_reg.c) is
  * accepted and ends with an error from progress. That, unlike an error from here, makes ob1 send
  * the same bytes by messages at once. osc/rdma would take it for done: so its failure ends the job.
+ * One of osc/rdma's that the peer's memory protection denies is tried again with the key that the
+ * owner says its memory has (btl_verbena_window_has() tells why it may have had another).
  *
  * Buffer ownership. Local memory and handle belong to the operation until the callback, which comes
  * exactly once if OPAL_SUCCESS was returned.
@@ -23,6 +25,12 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+/* By the peer's memory protection. */
+static bool is_denial(int status)
+{
+    return status == VBN_ERR_INVALID || status == VBN_ERR_DEVICE;
+}
+
 /* Of a lost peer everybody hears in another way. */
 static void rma_failed(const btl_verbena_rma_t *op, int status)
 {
@@ -32,9 +40,42 @@ static void rma_failed(const btl_verbena_rma_t *op, int status)
         btl_verbena_operation_failed(op->work.endpoint, operation,
                                      "its memory cannot be registered, as a rule for the limit on "
                                      "locked memory (ulimit -l).");
-    else if (status == VBN_ERR_DEVICE)
+    else if (is_denial(status))
         btl_verbena_operation_failed(op->work.endpoint, operation,
                                      "the other process has no such memory.");
+}
+
+static int rma_start(btl_verbena_work_t *work);
+static void rma_end(btl_verbena_rma_t *op, int status);
+
+static void key_came(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint, void *local,
+                     mca_btl_base_registration_handle_t *local_handle, void *context, void *data,
+                     int opal_status)
+{
+    btl_verbena_rma_t *op = data;
+    int status = opal_status == OPAL_ERROR ? VBN_ERR_DEVICE : VBN_ERR_PEER_LOST;
+
+    (void)btl;
+    (void)local;
+    (void)local_handle;
+    (void)context;
+    if (opal_status == OPAL_SUCCESS)
+        status = rma_start(&op->work);
+    if (status == VBN_ERR_AGAIN)
+        btl_verbena_work_add(&op->work, &endpoint->waiting);
+    else if (status != VBN_OK)
+        rma_end(op, status);
+}
+
+/* One of osc/rdma's that was denied, perhaps because its key is that of other memory: the owner is
+ * asked, once, and OP goes on when it has answered. */
+static bool asks_for_key(btl_verbena_rma_t *op, int status)
+{
+    if (op->has_asked || !op->mem || !is_denial(status) || op->work.endpoint->module->closing)
+        return false;
+    op->has_asked = true;
+    return btl_verbena_served_key(op->work.endpoint, op->remote, op->len, &op->remote_key, key_came,
+                                  op) == OPAL_SUCCESS;
 }
 
 static void rma_end(btl_verbena_rma_t *op, int status)
@@ -42,8 +83,11 @@ static void rma_end(btl_verbena_rma_t *op, int status)
     btl_verbena_endpoint_t *endpoint = op->work.endpoint;
     btl_verbena_module_t *module = endpoint->module;
 
-    if (OPAL_UNLIKELY(status != VBN_OK && !op->cbdata))
+    if (OPAL_UNLIKELY(status != VBN_OK && btl_verbena_is_osc(op->local_handle, op->cbdata))) {
+        if (asks_for_key(op, status))
+            return;
         rma_failed(op, status);
+    }
     if (OPAL_LIKELY(!module->closing))
         op->cbfunc(&module->super, endpoint, op->local, op->local_handle, op->cbcontext, op->cbdata,
                    btl_verbena_opal_status(status));
@@ -121,6 +165,7 @@ static btl_verbena_rma_t *rma_get(btl_verbena_module_t *module, bool is_get, voi
 
     if (OPAL_LIKELY(op)) {
         op->is_get = is_get;
+        op->has_asked = false;
         op->local = local;
         op->local_handle = local_handle;
         op->remote = remote;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Operations that the peer's process carries out for this one: atomics, and gets where the device's
- * own reads are unsound or slow (vbn_attr's good_reads).
+ * own reads are unsound or slow (vbn_attr's good_reads). And the key of memory that was asked for
+ * with another one.
  *
  * Operation. The initiator sends a request and keeps the operation in the endpoint's list until the
  * answer with its token comes. The server changes its memory by the processor's own atomic
@@ -36,14 +37,14 @@
 enum { ID_REQUEST = MCA_BTL_TAG_BTL + 14, ID_ANSWER = MCA_BTL_TAG_BTL + 15 };
 
 /* As they travel. */
-enum what { ADD = 1, AND, OR, XOR, SWAP, COMPARE_AND_SWAP, GET };
+enum what { ADD = 1, AND, OR, XOR, SWAP, COMPARE_AND_SWAP, GET, KEY };
 
 /* In network byte order. */
 struct request {
     uint64_t token;
     uint64_t address; /* at the server */
     uint64_t value;   /* for a get: the initiator's address */
-    uint64_t compare; /* for a get: bytes */
+    uint64_t compare; /* for a get and a key: bytes */
     uint32_t key;     /* of the server's region */
     uint32_t put_key; /* for a get: of the initiator's region */
     uint32_t what;
@@ -54,11 +55,14 @@ _Static_assert(sizeof(struct request) == 56, "travels between hosts");
 
 struct answer {
     uint64_t token;
-    uint64_t value; /* what was there before */
+    uint64_t value; /* what was there before; the key */
     uint32_t good;  /* 1, or 0 where the request was refused */
     uint32_t zero;
 };
 _Static_assert(sizeof(struct answer) == 24, "travels between hosts");
+
+/* Where that is asked for. */
+static const mca_btl_base_registration_handle_t no_key;
 
 OBJ_CLASS_INSTANCE(btl_verbena_served_t, opal_free_list_item_t, NULL, NULL);
 
@@ -364,6 +368,15 @@ int btl_verbena_served_get(btl_verbena_endpoint_t *endpoint, void *local, uint64
     return op ? submit(op, &r, remote_handle) : OPAL_ERR_OUT_OF_RESOURCE;
 }
 
+int btl_verbena_served_key(btl_verbena_endpoint_t *endpoint, uint64_t remote, size_t len,
+                           uint32_t *key, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbdata)
+{
+    struct request r = {.address = htobe64(remote), .compare = htobe64(len), .what = htonl(KEY)};
+    btl_verbena_served_t *op = served_new(endpoint, key, sizeof(*key), NULL, cbfunc, NULL, cbdata);
+
+    return op ? submit(op, &r, &no_key) : OPAL_ERR_OUT_OF_RESOURCE;
+}
+
 static void answer_came(void *arg, vbn_endpoint_t *peer, uint8_t id, void *data, size_t len)
 {
     btl_verbena_endpoint_t *endpoint = vbn_endpoint_user(peer);
@@ -379,10 +392,11 @@ static void answer_came(void *arg, vbn_endpoint_t *peer, uint8_t id, void *data,
                             "btl/verbena: dropped an answer of %zu bytes to nothing", len);
         return;
     }
-    if (OPAL_UNLIKELY(!a->good && !op->cbdata))
+    if (OPAL_UNLIKELY(!a->good && btl_verbena_is_osc(op->local_handle, op->cbdata)))
         btl_verbena_operation_failed(endpoint, "get or atomic operation",
                                      "the other process refused it.");
-    fetched(op->local, op->width, be64toh(a->value));
+    if (OPAL_LIKELY(a->good))
+        fetched(op->local, op->width, be64toh(a->value));
     served_end(op, a->good ? OPAL_SUCCESS : OPAL_ERROR);
 }
 
@@ -416,6 +430,18 @@ static bool serve_atomic(btl_verbena_module_t *module, const struct request *r, 
     if (good)
         *old = apply(r, address, width);
     OPAL_THREAD_UNLOCK(&module->lock);
+    return good;
+}
+
+static bool serve_key(btl_verbena_module_t *module, const struct request *r, uint64_t *found)
+{
+    uint32_t key = 0;
+    bool good;
+
+    OPAL_THREAD_LOCK(&module->lock);
+    good = btl_verbena_window_has(module, be64toh(r->address), be64toh(r->compare), &key);
+    OPAL_THREAD_UNLOCK(&module->lock);
+    *found = key;
     return good;
 }
 
@@ -506,8 +532,11 @@ static void request_came(void *arg, vbn_endpoint_t *peer, uint8_t id, void *data
             answer(endpoint, be64toh(r->token), false, 0);
         return;
     }
-    good = ntohl(r->what) >= ADD && ntohl(r->what) <= COMPARE_AND_SWAP &&
-           serve_atomic(module, r, &old);
+    if (ntohl(r->what) == KEY)
+        good = serve_key(module, r, &old);
+    else
+        good = ntohl(r->what) >= ADD && ntohl(r->what) <= COMPARE_AND_SWAP &&
+               serve_atomic(module, r, &old);
     answer(endpoint, be64toh(r->token), good, old);
 }
 

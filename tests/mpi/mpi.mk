@@ -61,6 +61,11 @@ tests_mpi_refuse_sources_la_SOURCES = tests/mpi/refuse_sources.c
 tests_mpi_refuse_sources_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 tests_mpi_refuse_sources_la_LIBADD = $(DL_LIBS)
 
+check_LTLIBRARIES += tests/mpi/wrong_keys.la
+tests_mpi_wrong_keys_la_SOURCES = tests/mpi/wrong_keys.c
+tests_mpi_wrong_keys_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+tests_mpi_wrong_keys_la_LIBADD = libverbena.la $(DL_LIBS)
+
 EXTRA_DIST += \
 	tests/mpi/common.sh \
 	tests/mpi/on-nodes \
