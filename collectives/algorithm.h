@@ -100,14 +100,20 @@ static inline struct vbn_at vbn_input(const struct vbn_call *call)
     return vbn_at(call->in_place ? VBN_AT_RECV : VBN_AT_SEND, 0);
 }
 
-/* That half of CALL, an allreduce by way of one rank, which is a COLL. Which rank, changes from
- * call to call; where the order of operands matters it is rank 0. */
+/* The rank at which all operands of CALL meet: rank 0 where their order matters. */
+static inline uint32_t vbn_top(const struct vbn_call *call)
+{
+    return call->commutative ? call->root : 0;
+}
+
+/* That half of CALL, an allreduce by way of one rank (which changes from call to call), which is a
+ * COLL. */
 static inline struct vbn_call vbn_call_half(const struct vbn_call *call, enum vbn_coll coll)
 {
     struct vbn_call half = *call;
 
     half.coll = coll;
-    half.root = call->commutative ? call->root : 0;
+    half.root = vbn_top(call);
     return half;
 }
 

@@ -65,7 +65,7 @@ static void pass_block(struct vbn_sched *sched, const struct vbn_call *call, con
 
 static void build(struct vbn_sched *sched, const struct vbn_call *call)
 {
-    uint32_t top = call->commutative ? call->root : 0;
+    uint32_t top = vbn_top(call);
     size_t len = call->count * call->elem;
     struct chain c = chain(sched, call, top);
 

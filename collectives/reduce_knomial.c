@@ -60,7 +60,7 @@ static void hand_over(struct vbn_sched *sched, const struct vbn_call *call, uint
 
 static void build(struct vbn_sched *sched, const struct vbn_call *call)
 {
-    uint32_t top = call->commutative ? call->root : 0;
+    uint32_t top = vbn_top(call);
     struct vbn_tree tree = vbn_tree_at(call->size, top, call->rank, call->param);
     size_t len = call->count * call->elem;
     bool leaf = tree.reach == 1 || !vbn_tree_has(&tree, 1);

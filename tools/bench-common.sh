@@ -35,7 +35,7 @@ mpi_path() {
         ucx) ucx_options && path=(--mca pml ucx "${ucx[@]}") ;;
         ofi) path=(--mca pml cm --mca mtl ofi -x "FI_UNIVERSE_SIZE=${2:-2}"
             --mca mtl_ofi_provider_include "verbs;ofi_rxm") ;;
-        tcp) path=(--mca pml ob1 --mca btl "tcp,self" --mca btl_tcp_if_include "$netdev") ;;
+        tcp) path=(--mca pml ob1 --mca btl "tcp,self" --mca btl_tcp_if_include lo) ;;
     esac
 }
 
