@@ -58,13 +58,12 @@ static void region_withdraw(btl_verbena_module_t *module, btl_verbena_registrati
 
 bool btl_verbena_is_osc(const mca_btl_base_registration_handle_t *local_handle, const void *cbdata)
 {
-    const btl_verbena_registration_t *registration =
-        BTL_VERBENA_OWNER(const btl_verbena_registration_t, handle, local_handle);
-
     if (!cbdata)
         return true;
-    return local_handle && local_handle->usable &&
-           registration->base.access_flags == MCA_RCACHE_ACCESS_ANY;
+    if (!local_handle || !local_handle->usable)
+        return false;
+    return BTL_VERBENA_OWNER(const btl_verbena_registration_t, handle, local_handle)
+               ->base.access_flags == MCA_RCACHE_ACCESS_ANY;
 }
 
 static bool allows(const btl_verbena_registration_t *registration, uint64_t address, uint64_t len,

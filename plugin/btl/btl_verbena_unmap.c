@@ -27,9 +27,8 @@
 
 #define C_LIBRARY "libc.so.6"
 
-/* As many as BTL_VERBENA_UNMAPPERS. */
-static const char *const unmappers[] = {"mmap",  "munmap", "mremap", "madvise",
-                                        "shmat", "shmdt",  "brk",    "sbrk"};
+static const char *const unmappers[BTL_VERBENA_UNMAPPERS] = {"mmap",  "munmap", "mremap", "madvise",
+                                                             "shmat", "shmdt",  "brk",    "sbrk"};
 
 /* --- UCX ------------------------------------------------------------------------------------ */
 
