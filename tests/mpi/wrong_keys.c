@@ -19,7 +19,7 @@ enum {
 #define WRONG UINT32_C(0x00ffff00) /* bits */
 
 static vbn_am_fn answer_request;
-static unsigned puts, requests;
+static unsigned put_count, request_count;
 
 static void *really(const char *name)
 {
@@ -37,7 +37,7 @@ int vbn_put(vbn_endpoint_t *ep, const void *local, const vbn_mem_t *mem, uint64_
                vbn_done_fn, void *);
 
     *(void **)&put = really("vbn_put");
-    if (++puts % ONE_IN == 0)
+    if (++put_count % ONE_IN == 0)
         remote_key ^= WRONG;
     return put(ep, local, mem, remote_addr, remote_key, len, done, arg);
 }
@@ -46,7 +46,7 @@ static void request_came(void *arg, vbn_endpoint_t *peer, uint8_t id, void *data
 {
     uint32_t key;
 
-    if (++requests % ONE_IN == 0 && len >= KEY_OFFSET + sizeof(key)) {
+    if (++request_count % ONE_IN == 0 && len >= KEY_OFFSET + sizeof(key)) {
         memcpy(&key, (char *)data + KEY_OFFSET, sizeof(key));
         key ^= WRONG;
         memcpy((char *)data + KEY_OFFSET, &key, sizeof(key));
