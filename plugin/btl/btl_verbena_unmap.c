@@ -68,7 +68,7 @@ static void *function_of(const char *name, const char *function)
     return address;
 }
 
-static void ucx_ignore(btl_verbena_module_t *module)
+void btl_verbena_unmap_ignore(btl_verbena_module_t *module)
 {
     ucm_unset_t unset = (ucm_unset_t)function_of(UCM_LIBRARY, "ucm_unset_event_handler");
 
@@ -80,7 +80,7 @@ static void ucx_listen(btl_verbena_module_t *module)
 {
     ucm_set_t set = (ucm_set_t)function_of(UCM_LIBRARY, "ucm_set_event_handler");
 
-    ucx_ignore(module);
+    btl_verbena_unmap_ignore(module); /* or its events would come twice */
     if (set)
         set(UCM_UNMAPPED | UCM_NO_INSTALL, 0, unmapped, module);
 }
@@ -167,9 +167,4 @@ void btl_verbena_unmap_listen(btl_verbena_module_t *module)
         module->unmap.unmappers[i].code = function_of(C_LIBRARY, unmappers[i]);
     see_all(&module->unmap);
     ucx_listen(module);
-}
-
-void btl_verbena_unmap_ignore(btl_verbena_module_t *module)
-{
-    ucx_ignore(module);
 }

@@ -130,8 +130,8 @@ static void dropped(const struct job *job, size_t len)
     munmap(out, len);
 }
 
-/* A buffer that moves, and another one that takes its place. UCX (1.13), where it has patched
- * mremap() after Open MPI, does not hand on to where. */
+/* A buffer that moves, and another one that takes its place. Where hooks.c has brought UCX after
+ * Open MPI, UCX's mremap() (1.13) does not hand on to where. */
 static void moved(const struct job *job, size_t len)
 {
     char *in = map(NULL, len), *out = map(NULL, len);
@@ -140,8 +140,9 @@ static void moved(const struct job *job, size_t len)
         shift_filled(job, in, out, len, (uint64_t)round);
         char *to = map(NULL, len);
         char *away = mremap(out, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, to);
-        if (away != to)
+        if (away != to && getenv("HOOKS"))
             break;
+        expect(away == to, "mremap");
         map(out, len);
         shift_filled(job, in, out, len, 1000 + (uint64_t)round);
         shift_filled(job, in, away, len, 2000 + (uint64_t)round);
