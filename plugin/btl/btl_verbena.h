@@ -89,8 +89,8 @@ struct btl_verbena_module {
     mca_btl_base_module_t super;
     vbn_context_t *context;
     struct vbn_attr attr;
-    mca_rcache_base_module_t *rcache;
-    atomic_int registrations; /* in the cache */
+    mca_rcache_base_module_t *messages, *windows; /* caches of registrations */
+    atomic_int registrations;                     /* in both */
     btl_verbena_unmap_t unmap;
     struct btl_verbena_registration *regions; /* of them, those that peers may ask for, by key */
     mca_btl_base_module_error_cb_fn_t error_cb;
@@ -429,6 +429,11 @@ bool btl_verbena_is_osc(const mca_btl_base_registration_handle_t *local_handle, 
 
 /* --- served --------------------------------------------------------------------------------- */
 
+/* What was put for a peer's get: the peer is answered. */
+void btl_verbena_served_put_ended(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint,
+                                  void *local, mca_btl_base_registration_handle_t *local_handle,
+                                  void *context, void *data, int status);
+
 /* Makes MODULE, whose device is open, listen to what its peers ask for. */
 void btl_verbena_served_init(btl_verbena_module_t *module);
 
@@ -471,8 +476,15 @@ void btl_verbena_served_fail(btl_verbena_endpoint_t *endpoint, int status);
 
 /* --- reg ------------------------------------------------------------------------------------ */
 
-/* Makes MODULE's registration cache. Returns an OPAL status. */
-int btl_verbena_rcache_create(btl_verbena_module_t *module);
+/* Makes MODULE's registration caches. Returns an OPAL status. */
+int btl_verbena_rcaches_create(btl_verbena_module_t *module);
+void btl_verbena_rcaches_destroy(btl_verbena_module_t *module);
+
+/* Deregisters something that no operation uses; false: there is nothing. */
+bool btl_verbena_rcaches_evict(btl_verbena_module_t *module);
+
+/* SIZE bytes at BASE go. Neither allocates nor frees. */
+void btl_verbena_rcaches_drop(btl_verbena_module_t *module, void *base, size_t size);
 
 mca_btl_base_registration_handle_t *btl_verbena_register_mem(mca_btl_base_module_t *btl,
                                                              btl_verbena_endpoint_t *endpoint,
@@ -497,10 +509,14 @@ typedef struct btl_verbena_registration {
     UT_hash_handle hh; /* in the module's `regions`, by `handle.key` */
 } btl_verbena_registration_t;
 
-/* Whether peers may do ACCESS (one of MCA_RCACHE_ACCESS_…) to LEN bytes at ADDRESS of the region
- * with KEY, in host byte order, or of a window's memory. With MODULE's lock held. */
-bool btl_verbena_region_has(const btl_verbena_module_t *module, uint32_t key, uint64_t address,
-                            uint64_t len, int32_t access);
+/* LEN bytes at ADDRESS of the region with KEY, in host byte order, or of a window's memory, for a
+ * peer to read; NULL: it may not. Until btl_verbena_deregister_mem(). */
+mca_btl_base_registration_handle_t *
+btl_verbena_region_hold(btl_verbena_module_t *module, uint32_t key, uint64_t address, uint64_t len);
+
+/* Whether peers may do atomic operations there. With MODULE's lock held, which keeps the region. */
+bool btl_verbena_atomic_may(const btl_verbena_module_t *module, uint32_t key, uint64_t address,
+                            uint64_t len);
 
 /* Whether LEN bytes at ADDRESS are a window's memory, which peers may do anything with; its *KEY,
  * in host byte order. On one node osc/rdma looks for what a peer has attached in that peer's own

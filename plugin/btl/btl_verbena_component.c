@@ -289,7 +289,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
         refuse_parameter(&component->bad_parameter);
     if (!modules || !module || device_open(module, mpi_threads, &error) != VBN_OK)
         goto err_decline;
-    if (btl_verbena_rcache_create(module) != OPAL_SUCCESS ||
+    if (btl_verbena_rcaches_create(module) != OPAL_SUCCESS ||
         modex_publish(module) != OPAL_SUCCESS) {
         error.status = VBN_ERR_DEVICE;
         snprintf(error.text, sizeof(error.text),

@@ -579,11 +579,8 @@ int btl_verbena_finalize(mca_btl_base_module_t *btl)
         counters_text(module, text, sizeof(text));
         fprintf(stderr, "%s\n", text);
     }
-    /* The cache deregisters what it holds, so it goes before the device. */
-    if (module->rcache) {
-        btl_verbena_unmap_ignore(module);
-        mca_rcache_base_module_destroy(module->rcache);
-    }
+    /* The caches deregister what they hold, so they go before the device. */
+    btl_verbena_rcaches_destroy(module);
     if (module->context)
         vbn_close(module->context);
     mca_btl_verbena_component.module = NULL;

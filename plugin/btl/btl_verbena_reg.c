@@ -6,6 +6,14 @@
  * little of the heap that may have been a buffer, so that the next buffer lies elsewhere and is
  * registered anew. The cache knows no bound, and both would grow for ever: so there is one here.
  *
+ * There are two caches: what osc/rdma registers for everything, as ob1 never does, has its own. In
+ * one of both ob1 would be given a window's registration for a message that lies in the same
+ * memory, and nobody could tell whose the operation is.
+ *
+ * A cache that has a region with less access than is wanted of a part of it marks it invalid, and
+ * registers the part with both; what is under way there goes on with the old one. So does what a
+ * peer asks to be read by its key.
+ *
  * When a registration fails (as a rule the limit on locked memory) ob1 has two ways to go on. A
  * sender that asks whether its buffer can be read remotely takes NULL for an answer and sends by
  * messages. Everywhere else ob1 would try again when another of its operations completes, and there
@@ -56,56 +64,82 @@ static void region_withdraw(btl_verbena_module_t *module, btl_verbena_registrati
     OPAL_THREAD_UNLOCK(&module->lock);
 }
 
+/* Of osc/rdma's cache. */
+static bool is_window(const btl_verbena_registration_t *registration)
+{
+    return registration->base.access_flags == MCA_RCACHE_ACCESS_ANY;
+}
+
 bool btl_verbena_is_osc(const mca_btl_base_registration_handle_t *local_handle, const void *cbdata)
 {
     if (!cbdata)
         return true;
     if (!local_handle || !local_handle->usable)
         return false;
-    return BTL_VERBENA_OWNER(const btl_verbena_registration_t, handle, local_handle)
-               ->base.access_flags == MCA_RCACHE_ACCESS_ANY;
+    return is_window(BTL_VERBENA_OWNER(const btl_verbena_registration_t, handle, local_handle));
 }
 
-static bool allows(const btl_verbena_registration_t *registration, uint64_t address, uint64_t len,
-                   int32_t access)
+static bool covers(const btl_verbena_registration_t *registration, uint64_t address, uint64_t len)
 {
     uint64_t first = (uintptr_t)registration->base.base;
     uint64_t last = (uintptr_t)registration->base.bound;
 
-    return (registration->base.access_flags & access) == access &&
-           !(registration->base.flags & MCA_RCACHE_FLAGS_INVALID) && len > 0 && address >= first &&
-           address <= last && len - 1 <= last - address;
+    return len > 0 && address >= first && address <= last && len - 1 <= last - address;
 }
 
-bool btl_verbena_window_has(const btl_verbena_module_t *module, uint64_t address, uint64_t len,
-                            uint32_t *key)
+/* With MODULE's lock held, as what follows. NULL: there is none. */
+static btl_verbena_registration_t *window_of(const btl_verbena_module_t *module, uint64_t address,
+                                             uint64_t len)
 {
     btl_verbena_registration_t *registration, *next;
 
     HASH_ITER(hh, module->regions, registration, next)
     {
-        if (allows(registration, address, len, MCA_RCACHE_ACCESS_ANY)) {
-            *key = ntohl(registration->handle.key);
-            return true;
-        }
+        if (is_window(registration) && covers(registration, address, len) &&
+            !(registration->base.flags & MCA_RCACHE_FLAGS_INVALID))
+            return registration;
     }
-    return false;
+    return NULL;
 }
 
-bool btl_verbena_region_has(const btl_verbena_module_t *module, uint32_t key, uint64_t address,
-                            uint64_t len, int32_t access)
+/* What KEY names, if it has ACCESS to LEN bytes at ADDRESS, though it may be invalid. */
+static btl_verbena_registration_t *region_of(const btl_verbena_module_t *module, uint32_t key,
+                                             uint64_t address, uint64_t len, int32_t access)
 {
     btl_verbena_registration_t *registration;
 
     key = htonl(key);
     HASH_FIND(hh, module->regions, &key, sizeof(key), registration);
-    return (registration && allows(registration, address, len, access)) ||
-           btl_verbena_window_has(module, address, len, &key);
+    if (registration && (registration->base.access_flags & access) == access &&
+        covers(registration, address, len))
+        return registration;
+    return NULL;
 }
 
-/* --- the cache ------------------------------------------------------------------------------ */
+bool btl_verbena_window_has(const btl_verbena_module_t *module, uint64_t address, uint64_t len,
+                            uint32_t *key)
+{
+    const btl_verbena_registration_t *window = window_of(module, address, len);
 
-/* The cache's callback. OPAL_ERR_OUT_OF_RESOURCE makes it drop an idle registration and retry. */
+    if (window)
+        *key = ntohl(window->handle.key);
+    return window != NULL;
+}
+
+bool btl_verbena_atomic_may(const btl_verbena_module_t *module, uint32_t key, uint64_t address,
+                            uint64_t len)
+{
+    const btl_verbena_registration_t *region =
+        region_of(module, key, address, len, MCA_RCACHE_ACCESS_REMOTE_ATOMIC);
+
+    if (region && !(region->base.flags & MCA_RCACHE_FLAGS_INVALID))
+        return true;
+    return window_of(module, address, len) != NULL;
+}
+
+/* --- the caches ----------------------------------------------------------------------------- */
+
+/* A cache's callback. OPAL_ERR_OUT_OF_RESOURCE makes it drop an idle registration and retry. */
 static int region_register(void *arg, void *base, size_t size, mca_rcache_base_registration_t *reg)
 {
     btl_verbena_module_t *module = arg;
@@ -140,27 +174,88 @@ static int region_deregister(void *arg, mca_rcache_base_registration_t *reg)
     return OPAL_SUCCESS;
 }
 
-int btl_verbena_rcache_create(btl_verbena_module_t *module)
+static mca_rcache_base_module_t *cache_create(btl_verbena_module_t *module, char *name)
 {
     mca_rcache_base_resources_t resources = {
-        .cache_name = "verbena",
+        .cache_name = name,
         .reg_data = module,
         .sizeof_reg = sizeof(btl_verbena_registration_t),
         .register_mem = region_register,
         .deregister_mem = region_deregister,
     };
 
-    module->rcache = mca_rcache_base_module_create("grdma", module, &resources);
-    if (!module->rcache)
+    return mca_rcache_base_module_create("grdma", module, &resources);
+}
+
+int btl_verbena_rcaches_create(btl_verbena_module_t *module)
+{
+    static char messages[] = "verbena", windows[] = "verbena windows";
+
+    module->messages = cache_create(module, messages);
+    module->windows = cache_create(module, windows);
+    if (!module->messages || !module->windows)
         return OPAL_ERR_NOT_AVAILABLE;
     btl_verbena_unmap_listen(module);
     return OPAL_SUCCESS;
 }
 
-static void keep_few(btl_verbena_module_t *module)
+void btl_verbena_rcaches_destroy(btl_verbena_module_t *module)
 {
+    btl_verbena_unmap_ignore(module);
+    if (module->messages)
+        mca_rcache_base_module_destroy(module->messages);
+    if (module->windows)
+        mca_rcache_base_module_destroy(module->windows);
+}
+
+bool btl_verbena_rcaches_evict(btl_verbena_module_t *module)
+{
+    return module->messages->rcache_evict(module->messages) ||
+           module->windows->rcache_evict(module->windows);
+}
+
+void btl_verbena_rcaches_drop(btl_verbena_module_t *module, void *base, size_t size)
+{
+    module->messages->rcache_invalidate_range(module->messages, base, size);
+    module->windows->rcache_invalidate_range(module->windows, base, size);
+}
+
+/* NULL where that failed. A cache gives up its own idle registrations for another; not the other's.
+ */
+static btl_verbena_registration_t *registered(btl_verbena_module_t *module,
+                                              mca_rcache_base_module_t *cache, void *base,
+                                              size_t size, int32_t access)
+{
+    uint32_t kept = btl_verbena_unmap_heard(module) ? 0 : MCA_RCACHE_FLAGS_CACHE_BYPASS;
+    mca_rcache_base_registration_t *reg;
+    int rc;
+
+    do {
+        rc = cache->rcache_register(cache, base, size, kept, access, &reg);
+    } while (OPAL_UNLIKELY(rc == OPAL_ERR_OUT_OF_RESOURCE) && btl_verbena_rcaches_evict(module));
     if (OPAL_UNLIKELY((size_t)module->registrations > mca_btl_verbena_component.registrations_max))
-        module->rcache->rcache_evict(module->rcache);
+        btl_verbena_rcaches_evict(module);
+    return OPAL_LIKELY(rc == OPAL_SUCCESS) ? (btl_verbena_registration_t *)reg : NULL;
+}
+
+mca_btl_base_registration_handle_t *
+btl_verbena_region_hold(btl_verbena_module_t *module, uint32_t key, uint64_t address, uint64_t len)
+{
+    mca_rcache_base_module_t *cache = NULL;
+    btl_verbena_registration_t *region;
+    int32_t access = 0;
+
+    OPAL_THREAD_LOCK(&module->lock);
+    region = region_of(module, key, address, len, MCA_RCACHE_ACCESS_REMOTE_READ);
+    if (!region)
+        region = window_of(module, address, len);
+    if (region) {
+        cache = region->base.rcache;
+        access = region->base.access_flags;
+    }
+    OPAL_THREAD_UNLOCK(&module->lock);
+    region = cache ? registered(module, cache, btl_verbena_at(address), len, access) : NULL;
+    return region ? &region->handle : NULL;
 }
 
 /*
@@ -180,25 +275,25 @@ mca_btl_base_registration_handle_t *btl_verbena_register_mem(mca_btl_base_module
                                                              uint32_t flags)
 {
     btl_verbena_module_t *module = (btl_verbena_module_t *)btl;
-    mca_rcache_base_registration_t *reg;
-    uint32_t kept = btl_verbena_unmap_heard(module) ? 0 : MCA_RCACHE_FLAGS_CACHE_BYPASS;
-    int rc = module->rcache->rcache_register(module->rcache, base, size, kept,
-                                             (int32_t)(flags & MCA_BTL_REG_FLAG_ACCESS_ANY), &reg);
+    int32_t access = (int32_t)(flags & MCA_BTL_REG_FLAG_ACCESS_ANY);
+    btl_verbena_registration_t *region =
+        registered(module, access == MCA_RCACHE_ACCESS_ANY ? module->windows : module->messages,
+                   base, size, access);
 
     (void)endpoint;
-    keep_few(module);
-    if (OPAL_LIKELY(rc == OPAL_SUCCESS))
-        return &((btl_verbena_registration_t *)reg)->handle;
+    if (OPAL_LIKELY(region != NULL))
+        return &region->handle;
     return null_is_understood(module, size, flags) ? NULL : &failed_handle;
 }
 
 int btl_verbena_deregister_mem(mca_btl_base_module_t *btl,
                                mca_btl_base_registration_handle_t *handle)
 {
-    btl_verbena_module_t *module = (btl_verbena_module_t *)btl;
+    mca_rcache_base_registration_t *reg;
 
+    (void)btl;
     if (handle == &failed_handle)
         return OPAL_SUCCESS;
-    return module->rcache->rcache_deregister(
-        module->rcache, &BTL_VERBENA_OWNER(btl_verbena_registration_t, handle, handle)->base);
+    reg = &BTL_VERBENA_OWNER(btl_verbena_registration_t, handle, handle)->base;
+    return reg->rcache->rcache_deregister(reg->rcache, reg);
 }

@@ -31,11 +31,14 @@ static bool is_denial(int status)
     return status == VBN_ERR_INVALID || status == VBN_ERR_DEVICE;
 }
 
-/* Of a lost peer everybody hears in another way. */
+/* Of a lost peer everybody hears in another way, and of what was put for its get a peer by the
+ * answer. */
 static void rma_failed(const btl_verbena_rma_t *op, int status)
 {
     const char *operation = op->is_get ? "get" : "put";
 
+    if (op->cbfunc == btl_verbena_served_put_ended)
+        return;
     if (!op->mem)
         btl_verbena_operation_failed(op->work.endpoint, operation,
                                      "its memory cannot be registered, as a rule for the limit on "

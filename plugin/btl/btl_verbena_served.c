@@ -425,8 +425,7 @@ static bool serve_atomic(btl_verbena_module_t *module, const struct request *r, 
         return false;
     /* The lock keeps the region. */
     OPAL_THREAD_LOCK(&module->lock);
-    good = btl_verbena_region_has(module, ntohl(r->key), address, width,
-                                  MCA_RCACHE_ACCESS_REMOTE_ATOMIC);
+    good = btl_verbena_atomic_may(module, ntohl(r->key), address, width);
     if (good)
         *old = apply(r, address, width);
     OPAL_THREAD_UNLOCK(&module->lock);
@@ -445,10 +444,9 @@ static bool serve_key(btl_verbena_module_t *module, const struct request *r, uin
     return good;
 }
 
-/* The put of a get is over. */
-static void put_ended(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint, void *local,
-                      mca_btl_base_registration_handle_t *local_handle, void *context, void *data,
-                      int status)
+void btl_verbena_served_put_ended(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint,
+                                  void *local, mca_btl_base_registration_handle_t *local_handle,
+                                  void *context, void *data, int status)
 {
     btl_verbena_served_t *get = data;
 
@@ -459,34 +457,41 @@ static void put_ended(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoi
     opal_free_list_return(&endpoint->module->served, &get->super);
 }
 
+/* Puts what R asks for from OURS, which goes with it; false: that cannot be done. */
+static bool put_for_get(btl_verbena_endpoint_t *endpoint, const struct request *r,
+                        mca_btl_base_registration_handle_t *ours)
+{
+    btl_verbena_module_t *module = endpoint->module;
+    mca_btl_base_registration_handle_t theirs = {.key = r->put_key, .usable = htonl(1)};
+    btl_verbena_served_t *get = (btl_verbena_served_t *)opal_free_list_get(&module->served);
+
+    if (OPAL_UNLIKELY(!get))
+        return false;
+    get->token = be64toh(r->token);
+    if (OPAL_LIKELY(btl_verbena_put(&module->super, endpoint, btl_verbena_at(be64toh(r->address)),
+                                    be64toh(r->value), ours, &theirs, be64toh(r->compare), 0,
+                                    MCA_BTL_NO_ORDER, btl_verbena_served_put_ended, NULL,
+                                    get) == OPAL_SUCCESS))
+        return true;
+    opal_free_list_return(&module->served, &get->super);
+    return false;
+}
+
 /* True where the answer comes when the put is over. */
 static bool serve_get(btl_verbena_endpoint_t *endpoint, const struct request *r)
 {
     btl_verbena_module_t *module = endpoint->module;
-    mca_btl_base_registration_handle_t theirs = {.key = r->put_key, .usable = htonl(1)}, *ours;
-    void *from = btl_verbena_at(be64toh(r->address));
     uint64_t len = be64toh(r->compare);
-    btl_verbena_served_t *get;
-    bool good;
+    mca_btl_base_registration_handle_t *ours = NULL;
 
-    OPAL_THREAD_LOCK(&module->lock);
-    good = len <= module->super.btl_put_limit &&
-           btl_verbena_region_has(module, ntohl(r->key), be64toh(r->address), len,
-                                  MCA_RCACHE_ACCESS_REMOTE_READ);
-    OPAL_THREAD_UNLOCK(&module->lock);
-    get = good ? (btl_verbena_served_t *)opal_free_list_get(&module->served) : NULL;
-    if (!get)
-        return false;
-    /* Found in the cache; with a reference of its own it stays. */
-    ours =
-        btl_verbena_register_mem(&module->super, endpoint, from, len, MCA_BTL_REG_FLAG_REMOTE_READ);
-    get->token = be64toh(r->token);
-    if (ours && btl_verbena_put(&module->super, endpoint, from, be64toh(r->value), ours, &theirs,
-                                len, 0, MCA_BTL_NO_ORDER, put_ended, NULL, get) == OPAL_SUCCESS)
+    if (len <= module->super.btl_put_limit)
+        ours = btl_verbena_region_hold(module, ntohl(r->key), be64toh(r->address), len);
+    if (OPAL_LIKELY(ours && put_for_get(endpoint, r, ours)))
         return true;
     if (ours)
         btl_verbena_deregister_mem(&module->super, ours);
-    opal_free_list_return(&module->served, &get->super);
+    opal_output_verbose(1, opal_btl_base_framework.framework_output,
+                        "btl/verbena: refused a get of %zu bytes", (size_t)len);
     return false;
 }
 

@@ -54,7 +54,7 @@ static void unmapped(int event, struct ucm_unmapped *memory, void *arg)
     (void)event;
     atomic_compare_exchange_strong(&module->unmap.probe, &probe, 0);
     if (memory->size > 0)
-        module->rcache->rcache_invalidate_range(module->rcache, memory->address, memory->size);
+        btl_verbena_rcaches_drop(module, memory->address, memory->size);
 }
 
 /* A function of the library NAME; NULL: it is not in this process. */
@@ -142,7 +142,7 @@ static void patched_anew(btl_verbena_module_t *module, const char *name)
         module->unmap.deaf = true;
         btl_verbena_say("memory unheard", opal_process_info.nodename, (unsigned)getpid(), name);
     }
-    while (module->rcache->rcache_evict(module->rcache))
+    while (btl_verbena_rcaches_evict(module))
         ;
     see_all(&module->unmap);
 }
