@@ -6,8 +6,8 @@
  * little of the heap that may have been a buffer, so that the next buffer lies elsewhere and is
  * registered anew. The cache knows no bound, and both would grow for ever: so there is one here.
  *
- * There are two caches: what osc/rdma registers for everything, as ob1 never does, has its own. In
- * one of both ob1 would be given a window's registration for a message that lies in the same
+ * There are two caches: what osc/rdma registers for everything, as ob1 never does, has its own.
+ * From a single one ob1 would be given a window's registration for a message that lies in the same
  * memory, and nobody could tell whose the operation is.
  *
  * A cache that has a region with less access than is wanted of a part of it marks it invalid, and
@@ -220,8 +220,8 @@ void btl_verbena_rcaches_drop(btl_verbena_module_t *module, void *base, size_t s
     module->windows->rcache_invalidate_range(module->windows, base, size);
 }
 
-/* NULL where that failed. A cache gives up its own idle registrations for another; not the other's.
- */
+/* NULL where that failed. Where there is no room CACHE has given up all of its own that are idle,
+ * and the other's go, too. */
 static btl_verbena_registration_t *registered(btl_verbena_module_t *module,
                                               mca_rcache_base_module_t *cache, void *base,
                                               size_t size, int32_t access)
