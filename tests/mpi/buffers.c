@@ -13,48 +13,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TAG = 1, LEN_STACK = 100000, ROUNDS = 6, HUGE_BYTES = 4 << 20 };
+enum { LEN_STACK = 100000, ROUNDS = 6, HUGE_BYTES = 4 << 20 };
 
 static const size_t lens[] = {1000, 70000, 1200000};
 enum { LENS = sizeof lens / sizeof lens[0] };
 
-/* Who sends to this rank, and to whom it sends. */
-struct neighbours {
-    int from, to;
-};
-
-static struct neighbours neighbours_of(const struct job *job)
+/* Both ends in the LEN bytes at OUT, which are filled here, and IN. */
+static void shift_filled(const struct job *job, void *in, void *out, size_t len, uint64_t serial)
 {
-    return (struct neighbours){(job->rank + job->size - 1) % job->size,
-                               (job->rank + 1) % job->size};
-}
-
-static struct message message_from(int source, const struct job *job, size_t len, uint64_t serial)
-{
-    return (struct message){source, (source + 1) % job->size, TAG, len, serial};
-}
-
-/* OUT goes to the next rank, and IN gets what comes from the one before. */
-static void shift(const struct job *job, const struct message *in, void *in_bytes,
-                  const struct message *out, const void *out_bytes)
-{
-    struct neighbours ring = neighbours_of(job);
-    MPI_Status status;
-    MPI_Sendrecv(out_bytes, (int)out->len_bytes, MPI_BYTE, ring.to, TAG, in_bytes,
-                 (int)in->len_bytes, MPI_BYTE, ring.from, TAG, MPI_COMM_WORLD, &status);
-    message_check_status(in, &status);
-    message_check(in, in_bytes);
-}
-
-/* Both ends in the LEN bytes at OUT_BYTES, which are filled here, and IN_BYTES. */
-static void shift_filled(const struct job *job, void *in_bytes, void *out_bytes, size_t len,
-                         uint64_t serial)
-{
-    struct message in = message_from(neighbours_of(job).from, job, len, serial);
-    struct message out = message_from(job->rank, job, len, serial);
-    message_poison(&in, in_bytes);
-    message_fill(&out, out_bytes);
-    shift(job, &in, in_bytes, &out, out_bytes);
+    ring_fill(job, out, len, serial);
+    ring_shift(job, in, out, len, serial);
 }
 
 static void on_the_stack(const struct job *job)
@@ -156,15 +124,11 @@ static void moved(const struct job *job, size_t len)
 static void not_writable(const struct job *job, size_t len)
 {
     char *in = map(NULL, len), *out = map(NULL, len);
-    struct message from = message_from(neighbours_of(job).from, job, len, 1);
-    struct message to = message_from(job->rank, job, len, 1);
     step("%zu bytes that cannot be written", len);
-    message_fill(&to, out);
+    ring_fill(job, out, len, 1);
     expect(mprotect(out, len, PROT_READ) == 0, "mprotect");
-    for (int round = 0; round < ROUNDS; round++) {
-        message_poison(&from, in);
-        shift(job, &from, in, &to, out);
-    }
+    for (int round = 0; round < ROUNDS; round++)
+        ring_shift(job, in, out, len, 1);
     munmap(in, len);
     munmap(out, len);
 }

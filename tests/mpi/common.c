@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { GUARD_BYTES = 64, GUARD_VALUE = 0xc3, EXIT_HANG = 124, HANG_GRACE_S = 3 };
+enum { GUARD_BYTES = 64, GUARD_VALUE = 0xc3, EXIT_HANG = 124, HANG_GRACE_S = 3, TAG_RING = 1 };
 
 /* In front of guarded memory; keeps the memory itself aligned to 64 bytes. */
 struct guard_head {
@@ -311,6 +311,29 @@ void transfer_end(struct transfer *transfer)
     if (transfer->is_send)
         message_check(&transfer->message, transfer->bytes);
     guarded_free(transfer->bytes);
+}
+
+static struct message ring_message(int source, const struct job *job, size_t len, uint64_t serial)
+{
+    return (struct message){source, (source + 1) % job->size, TAG_RING, len, serial};
+}
+
+void ring_fill(const struct job *job, void *out, size_t len, uint64_t serial)
+{
+    struct message sent = ring_message(job->rank, job, len, serial);
+    message_fill(&sent, out);
+}
+
+void ring_shift(const struct job *job, void *in, const void *out, size_t len, uint64_t serial)
+{
+    int before = (job->rank + job->size - 1) % job->size;
+    struct message received = ring_message(before, job, len, serial);
+    MPI_Status status;
+    message_poison(&received, in);
+    MPI_Sendrecv(out, (int)len, MPI_BYTE, (job->rank + 1) % job->size, TAG_RING, in, (int)len,
+                 MPI_BYTE, before, TAG_RING, MPI_COMM_WORLD, &status);
+    message_check_status(&received, &status);
+    message_check(&received, in);
 }
 
 void ints_check(const int *got, const int *expected, int count, const char *what)

@@ -68,6 +68,11 @@ void transfer_irecv(struct transfer *transfer, MPI_Comm comm, MPI_Request *reque
 void transfer_check(const struct transfer *transfer, const MPI_Status *status);
 void transfer_end(struct transfer *transfer);
 
+/* What this rank sends to the next one: LEN bytes, filled at OUT, and sent from there while those
+ * of the rank before come to IN, which are checked. */
+void ring_fill(const struct job *job, void *out, size_t len, uint64_t serial);
+void ring_shift(const struct job *job, void *in, const void *out, size_t len, uint64_t serial);
+
 /* Fails unless the two arrays are the same; what names the operation. */
 void ints_check(const int *got, const int *expected, int count, const char *what);
 

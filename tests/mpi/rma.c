@@ -270,21 +270,6 @@ static void use(struct window *window)
     combinations(window);
 }
 
-/* OUT goes to the next rank, and what the one before sends comes to IN. */
-static void shift(const struct job *job, char *in, char *out, size_t len, uint64_t serial)
-{
-    int next = (job->rank + 1) % job->size, before = (job->rank + job->size - 1) % job->size;
-    struct message sent = {job->rank, next, 1, len, serial};
-    struct message received = {before, job->rank, 1, len, serial};
-    MPI_Status status;
-    message_fill(&sent, out);
-    message_poison(&received, in);
-    MPI_Sendrecv(out, (int)len, MPI_BYTE, next, 1, in, (int)len, MPI_BYTE, before, 1,
-                 MPI_COMM_WORLD, &status);
-    message_check_status(&received, &status);
-    message_check(&received, in);
-}
-
 /* Messages from and into memory that has been a window's, on every other rank. The last come into
  * one half of what was sent as a whole before, while its other half is read. */
 static void halves(const struct job *job, size_t len)
@@ -295,8 +280,10 @@ static void halves(const struct job *job, size_t len)
     MPI_Win_create(job->rank % 2 ? block : other, (MPI_Aint)(2 * len), 1, MPI_INFO_NULL,
                    MPI_COMM_WORLD, &win);
     MPI_Win_free(&win);
-    shift(job, other, block, 2 * len, 1);
-    shift(job, block, block + len, len, 2);
+    ring_fill(job, block, 2 * len, 1);
+    ring_shift(job, other, block, 2 * len, 1);
+    ring_fill(job, block + len, len, 2);
+    ring_shift(job, block, block + len, len, 2);
     guarded_free(block);
     guarded_free(other);
 }
