@@ -3,6 +3,7 @@
 
 VBN_BTL_SOURCES = \
 	plugin/btl/btl_verbena.h \
+	plugin/btl/btl_verbena_bounce.c \
 	plugin/btl/btl_verbena_compat.h \
 	plugin/btl/btl_verbena_component.c \
 	plugin/btl/btl_verbena_frag.c \

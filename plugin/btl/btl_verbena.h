@@ -8,6 +8,7 @@
  *     long        messages in parts
  *     coalesce    several short messages in one
  *     rma         put and get
+ *     bounce      the same for osc/rdma where local memory cannot be registered
  *     served      what the peer's process does for this one: atomics, and gets on some devices
  *     reg         memory registration through Open MPI's registration cache
  *     unmap       memory that goes without Open MPI's noticing
@@ -84,6 +85,29 @@ typedef struct btl_verbena_unmap {
     atomic_bool deaf;       /* nobody may tell */
 } btl_verbena_unmap_t;
 
+/* What a peer needs to reach a region, as it travels in ob1's headers: in network byte order. */
+struct mca_btl_base_registration_handle_t {
+    uint32_t key;
+    uint32_t usable; /* 1, or 0 when the registration had failed */
+};
+_Static_assert(sizeof(struct mca_btl_base_registration_handle_t) == 8, "travels between hosts");
+
+/* A registration in the cache. */
+typedef struct btl_verbena_registration {
+    mca_rcache_base_registration_t base;
+    vbn_mem_t *mem;
+    mca_btl_base_registration_handle_t handle;
+    UT_hash_handle hh; /* in the module's `regions`, by `handle.key` */
+} btl_verbena_registration_t;
+
+/* Memory that puts and gets go by whose own cannot be registered: see btl_verbena_bounce.c. */
+typedef struct btl_verbena_bounce {
+    void *memory;
+    btl_verbena_registration_t region; /* of it; in no cache */
+    opal_list_t waiting;               /* the `work` of btl_verbena_rma_t, the first under way */
+    bool busy;                         /* `waiting` is being worked off */
+} btl_verbena_bounce_t;
+
 /* One opened device. */
 struct btl_verbena_module {
     mca_btl_base_module_t super;
@@ -92,7 +116,9 @@ struct btl_verbena_module {
     mca_rcache_base_module_t *messages, *windows; /* caches of registrations */
     atomic_int registrations;                     /* in both */
     btl_verbena_unmap_t unmap;
-    struct btl_verbena_registration *regions; /* of them, those that peers may ask for, by key */
+    btl_verbena_bounce_t bounce;
+    atomic_bool said_no_window;
+    btl_verbena_registration_t *regions; /* of them, those that peers may ask for, by key */
     mca_btl_base_module_error_cb_fn_t error_cb;
     bool closing;                /* faults no longer matter to anyone */
     opal_free_list_t frags;      /* btl_verbena_frag_t in plain memory, for short messages */
@@ -105,7 +131,7 @@ struct btl_verbena_module {
     opal_free_list_t served;       /* btl_verbena_served_t */
     uint32_t ranks;                /* of the job */
     atomic_ulong served_count;     /* operations done for others */
-    opal_mutex_t lock; /* guards `regions`, the two lists below and those of the endpoints */
+    opal_mutex_t lock; /* guards `regions`, `bounce`, the lists below and those of the endpoints */
     struct mca_btl_base_endpoint_t *endpoints; /* all, also those of departed peers */
     opal_list_t busy;                          /* endpoints with work that waits */
     atomic_size_t busy_count;                  /* of them, for those who have not the lock */
@@ -189,6 +215,7 @@ typedef struct btl_verbena_rma {
     uint64_t remote;
     uint32_t remote_key;
     size_t len;
+    size_t bounced; /* of them, where it goes in pieces: those that have gone */
     mca_btl_base_registration_handle_t *local_handle;
     mca_btl_base_rdma_completion_fn_t cbfunc;
     void *cbcontext;
@@ -209,13 +236,6 @@ typedef struct btl_verbena_served {
     void *cbdata;
 } btl_verbena_served_t;
 OBJ_CLASS_DECLARATION(btl_verbena_served_t);
-
-/* What a peer needs to reach a region, as it travels in ob1's headers: in network byte order. */
-struct mca_btl_base_registration_handle_t {
-    uint32_t key;
-    uint32_t usable; /* 1, or 0 when the registration had failed */
-};
-_Static_assert(sizeof(struct mca_btl_base_registration_handle_t) == 8, "travels between hosts");
 
 extern btl_verbena_component_t mca_btl_verbena_component;
 
@@ -427,6 +447,19 @@ int btl_verbena_get(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint
  * has CBDATA, and never registers memory for everything. */
 bool btl_verbena_is_osc(const mca_btl_base_registration_handle_t *local_handle, const void *cbdata);
 
+/* The end of OP, with a vbn_status: the callback, as a rule. */
+void btl_verbena_rma_end(btl_verbena_rma_t *op, int status);
+
+/* --- bounce --------------------------------------------------------------------------------- */
+
+/* Registers the memory for it; MODULE's device is open. Returns a vbn_status. */
+int btl_verbena_bounce_init(btl_verbena_module_t *module);
+/* Whatever btl_verbena_bounce_init() has come to. */
+void btl_verbena_bounce_fini(btl_verbena_module_t *module);
+
+/* Does OP, whose local memory is not registered, in pieces. It ends by btl_verbena_rma_end(). */
+void btl_verbena_bounce(btl_verbena_rma_t *op);
+
 /* --- served --------------------------------------------------------------------------------- */
 
 /* What was put for a peer's get: the peer is answered. */
@@ -500,14 +533,6 @@ void btl_verbena_unmap_ignore(btl_verbena_module_t *module);
 /* Before each use of the cache: whether it may keep registrations. What may be stale is dropped
  * from it. */
 bool btl_verbena_unmap_heard(btl_verbena_module_t *module);
-
-/* A registration in the cache. */
-typedef struct btl_verbena_registration {
-    mca_rcache_base_registration_t base;
-    vbn_mem_t *mem;
-    mca_btl_base_registration_handle_t handle;
-    UT_hash_handle hh; /* in the module's `regions`, by `handle.key` */
-} btl_verbena_registration_t;
 
 /* LEN bytes at ADDRESS of the region with KEY, in host byte order, or of a window's memory, for a
  * peer to read; NULL: it may not. Until btl_verbena_deregister_mem(). */

@@ -539,6 +539,7 @@ btl_verbena_module_t *btl_verbena_module_create(const mca_btl_base_module_t *def
     functions_set(&module->super);
     OBJ_CONSTRUCT(&module->busy, opal_list_t);
     OBJ_CONSTRUCT(&module->assembling, opal_list_t);
+    OBJ_CONSTRUCT(&module->bounce.waiting, opal_list_t);
     OBJ_CONSTRUCT(&module->parting, opal_mutex_t);
     OBJ_CONSTRUCT(&module->lock, opal_mutex_t);
     OBJ_CONSTRUCT(&module->unmap.lock, opal_mutex_t);
@@ -581,6 +582,7 @@ int btl_verbena_finalize(mca_btl_base_module_t *btl)
     }
     /* The caches deregister what they hold, so they go before the device. */
     btl_verbena_rcaches_destroy(module);
+    btl_verbena_bounce_fini(module);
     if (module->context)
         vbn_close(module->context);
     mca_btl_verbena_component.module = NULL;
@@ -591,6 +593,7 @@ int btl_verbena_finalize(mca_btl_base_module_t *btl)
     while (opal_list_remove_first(&module->assembling))
         ;
     OBJ_DESTRUCT(&module->assembling);
+    OBJ_DESTRUCT(&module->bounce.waiting);
     OBJ_DESTRUCT(&module->parting);
     endpoints_free(module);
     OBJ_DESTRUCT(&module->frags);

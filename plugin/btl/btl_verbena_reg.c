@@ -19,7 +19,7 @@
  * messages. Everywhere else ob1 would try again when another of its operations completes, and there
  * may be none: it would wait for ever. There a handle is given that stands for the failure. A put
  * or get with it, on either side, ends with an error from progress, upon which ob1 sends these
- * bytes by messages. Slower, and correct.
+ * bytes by messages; osc/rdma's own goes another way (btl_verbena_bounce.c). Slower, and correct.
  */
 #include "btl_verbena.h"
 
@@ -269,6 +269,14 @@ static bool null_is_understood(const btl_verbena_module_t *module, size_t size, 
     return (flags & asked) || size > module->super.btl_get_limit;
 }
 
+/* The error that osc/rdma gives the program does not say why; some memory it asks for again and
+ * again. */
+static void say_no_window(btl_verbena_module_t *module, size_t size)
+{
+    if (!atomic_exchange(&module->said_no_window, true))
+        btl_verbena_say("no window", opal_process_info.nodename, OPAL_PROC_MY_NAME.vpid, size);
+}
+
 mca_btl_base_registration_handle_t *btl_verbena_register_mem(mca_btl_base_module_t *btl,
                                                              btl_verbena_endpoint_t *endpoint,
                                                              void *base, size_t size,
@@ -276,13 +284,15 @@ mca_btl_base_registration_handle_t *btl_verbena_register_mem(mca_btl_base_module
 {
     btl_verbena_module_t *module = (btl_verbena_module_t *)btl;
     int32_t access = (int32_t)(flags & MCA_BTL_REG_FLAG_ACCESS_ANY);
+    bool window = access == MCA_RCACHE_ACCESS_ANY;
     btl_verbena_registration_t *region =
-        registered(module, access == MCA_RCACHE_ACCESS_ANY ? module->windows : module->messages,
-                   base, size, access);
+        registered(module, window ? module->windows : module->messages, base, size, access);
 
     (void)endpoint;
     if (OPAL_LIKELY(region != NULL))
         return &region->handle;
+    if (window)
+        say_no_window(module, size);
     return null_is_understood(module, size, flags) ? NULL : &failed_handle;
 }
 

@@ -10,7 +10,8 @@
  *
  * An operation that cannot be done because a registration had failed (see btl_verbena_reg.c) is
  * accepted and ends with an error from progress. That, unlike an error from here, makes ob1 send
- * the same bytes by messages at once. osc/rdma would take it for done: so its failure ends the job.
+ * the same bytes by messages at once. osc/rdma would take it for done: so its own goes by way of
+ * memory that is registered (btl_verbena_bounce.c), and one that fails ends the job.
  * One of osc/rdma's that the peer's memory protection denies is tried again with the key that the
  * owner says its memory has (btl_verbena_window_has() tells why it may have had another).
  *
@@ -31,25 +32,25 @@ static bool is_denial(int status)
     return status == VBN_ERR_INVALID || status == VBN_ERR_DEVICE;
 }
 
-/* Of a lost peer everybody hears in another way, and of what was put for its get a peer by the
- * answer. */
+/* Why an operation that ended with STATUS was not done; NULL: of a lost peer everybody hears in
+ * another way. */
+static const char *reason_of(int status)
+{
+    if (is_denial(status))
+        return "the other process has no such memory.";
+    return status == VBN_ERR_NO_MEMORY ? "there is no memory for it." : NULL;
+}
+
+/* Of what was put for its get a peer hears by the answer. */
 static void rma_failed(const btl_verbena_rma_t *op, int status)
 {
-    const char *operation = op->is_get ? "get" : "put";
+    const char *reason = reason_of(status);
 
-    if (op->cbfunc == btl_verbena_served_put_ended)
-        return;
-    if (!op->mem)
-        btl_verbena_operation_failed(op->work.endpoint, operation,
-                                     "its memory cannot be registered, as a rule for the limit on "
-                                     "locked memory (ulimit -l).");
-    else if (is_denial(status))
-        btl_verbena_operation_failed(op->work.endpoint, operation,
-                                     "the other process has no such memory.");
+    if (reason && op->cbfunc != btl_verbena_served_put_ended)
+        btl_verbena_operation_failed(op->work.endpoint, op->is_get ? "get" : "put", reason);
 }
 
 static int rma_start(btl_verbena_work_t *work);
-static void rma_end(btl_verbena_rma_t *op, int status);
 
 static void key_came(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint, void *local,
                      mca_btl_base_registration_handle_t *local_handle, void *context, void *data,
@@ -67,7 +68,7 @@ static void key_came(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoin
     if (status == VBN_ERR_AGAIN)
         btl_verbena_work_add(&op->work, &endpoint->waiting);
     else if (status != VBN_OK)
-        rma_end(op, status);
+        btl_verbena_rma_end(op, status);
 }
 
 /* One of osc/rdma's that was denied, perhaps because its key is that of other memory: the owner is
@@ -81,7 +82,7 @@ static bool asks_for_key(btl_verbena_rma_t *op, int status)
                                   op) == OPAL_SUCCESS;
 }
 
-static void rma_end(btl_verbena_rma_t *op, int status)
+void btl_verbena_rma_end(btl_verbena_rma_t *op, int status)
 {
     btl_verbena_endpoint_t *endpoint = op->work.endpoint;
     btl_verbena_module_t *module = endpoint->module;
@@ -100,7 +101,7 @@ static void rma_end(btl_verbena_rma_t *op, int status)
 static void rma_done(void *arg, vbn_endpoint_t *peer, int status)
 {
     (void)peer;
-    rma_end(arg, status);
+    btl_verbena_rma_end(arg, status);
 }
 
 static int rma_start(btl_verbena_work_t *work)
@@ -117,7 +118,7 @@ static int rma_start(btl_verbena_work_t *work)
 
 static void rma_fail(btl_verbena_work_t *work, int status)
 {
-    rma_end(BTL_VERBENA_OWNER(btl_verbena_rma_t, work, work), status);
+    btl_verbena_rma_end(BTL_VERBENA_OWNER(btl_verbena_rma_t, work, work), status);
 }
 
 static void rma_construct(btl_verbena_rma_t *op)
@@ -139,16 +140,19 @@ static int rma_submit(btl_verbena_module_t *module, btl_verbena_endpoint_t *endp
                       const mca_btl_base_registration_handle_t *remote_handle,
                       btl_verbena_rma_t *op)
 {
+    bool theirs = ntohl(remote_handle->usable) == 1;
     int status = VBN_ERR_AGAIN;
 
     op->work.endpoint = endpoint;
     op->remote_key = ntohl(remote_handle->key);
-    op->mem = btl_verbena_handle_mem(op->local_handle);
-    if (ntohl(remote_handle->usable) != 1)
-        op->mem = NULL;
+    op->mem = theirs ? btl_verbena_handle_mem(op->local_handle) : NULL;
 
-    if (OPAL_LIKELY(op->mem))
+    if (OPAL_LIKELY(op->mem)) {
         status = rma_start(&op->work);
+    } else if (theirs && btl_verbena_is_osc(op->local_handle, op->cbdata)) {
+        btl_verbena_bounce(op);
+        return OPAL_SUCCESS;
+    }
     if (OPAL_LIKELY(status == VBN_OK))
         return OPAL_SUCCESS;
     if (status == VBN_ERR_AGAIN) {

@@ -56,10 +56,10 @@ tests_mpi_hooks_la_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 tests_mpi_hooks_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 tests_mpi_hooks_la_LIBADD = $(DL_LIBS) $(MPI_LIBS)
 
-check_LTLIBRARIES += tests/mpi/refuse_sources.la
-tests_mpi_refuse_sources_la_SOURCES = tests/mpi/refuse_sources.c
-tests_mpi_refuse_sources_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
-tests_mpi_refuse_sources_la_LIBADD = $(DL_LIBS)
+check_LTLIBRARIES += tests/mpi/refuse_locals.la
+tests_mpi_refuse_locals_la_SOURCES = tests/mpi/refuse_locals.c
+tests_mpi_refuse_locals_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+tests_mpi_refuse_locals_la_LIBADD = $(DL_LIBS)
 
 check_LTLIBRARIES += tests/mpi/wrong_keys.la
 tests_mpi_wrong_keys_la_SOURCES = tests/mpi/wrong_keys.c

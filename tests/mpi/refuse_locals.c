@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Preloaded into a program, whose devices then register no memory that is only read from by its own
- * process, as if the limit on locked memory had been reached: the sources of puts.
+ * Preloaded into a program, whose devices then register no memory for its own puts and gets, as if
+ * the limit on locked memory had been reached. On a device whose reads are relied on it is not told
+ * from pools' what gets come into, and they are not refused.
  *
- *     mpirun … -x LD_PRELOAD=build/tests/mpi/.libs/refuse_sources.so PROGRAM
+ *     mpirun … -x LD_PRELOAD=build/tests/mpi/.libs/refuse_locals.so PROGRAM
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,7 +20,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 
     if (!really)
         abort();
-    if (access == 0) {
+    if (access == 0 || access == (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)) {
         errno = ENOMEM;
         return NULL;
     }
