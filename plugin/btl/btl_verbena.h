@@ -120,11 +120,12 @@ struct btl_verbena_module {
     atomic_bool said_no_window;
     btl_verbena_registration_t *regions; /* of them, those that peers may ask for, by key */
     mca_btl_base_module_error_cb_fn_t error_cb;
-    bool closing;                /* faults no longer matter to anyone */
-    opal_free_list_t frags;      /* btl_verbena_frag_t in plain memory, for short messages */
-    opal_free_list_t long_frags; /* the same for messages in parts */
-    opal_free_list_t assemblies; /* btl_verbena_long_t */
-    opal_list_t assembling;      /* of them, those whose last part is to come; progress has them */
+    bool closing;                 /* faults no longer matter to anyone */
+    opal_free_list_t frags;       /* btl_verbena_frag_t in plain memory, for short messages */
+    opal_free_list_t burst_frags; /* the same for longer ones behind a burst */
+    opal_free_list_t long_frags;  /* the same for messages in parts */
+    opal_free_list_t assemblies;  /* btl_verbena_long_t */
+    opal_list_t assembling;       /* of them, those whose last part is to come; progress has them */
     btl_verbena_arrival_t arrival; /* what is being handed up; progress has it */
     opal_mutex_t parting;          /* held while the parts of a message are sent */
     opal_free_list_t rmas;         /* btl_verbena_rma_t */
@@ -185,6 +186,11 @@ OBJ_CLASS_DECLARATION(btl_verbena_frag_t);
 
 /* Longest message that is kept in plain memory rather than refused when there is no room. */
 #define BTL_VERBENA_PLAIN_MAX 512
+
+/* Longest message, ob1's header included, that waits behind a burst to go with others; and of
+ * those longer than that, how many may: the host keeps others back. */
+#define BTL_VERBENA_BURST_MAX   2112
+#define BTL_VERBENA_BURST_FRAGS 256
 
 /* Most messages in one that is coalesced. */
 #define BTL_VERBENA_COALESCED_MAX 64

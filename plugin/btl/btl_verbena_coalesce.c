@@ -5,10 +5,10 @@
  * that sends many at once gains most of that.
  *
  * Operation. Of the messages that a process sends to a peer between two calls of progress, the
- * first `burst` leave at once. Short ones beyond wait, in plain memory, for the next call, which
- * puts those that stand behind each other into one (btl_verbena_frag.c). So a message by itself is
- * never held back, and a process that goes away to compute after a burst is what it is with each
- * BTL whose queue is full: what waits goes when it calls MPI again.
+ * first `burst` leave at once. Short ones (BTL_VERBENA_BURST_MAX) beyond wait, in plain memory, for
+ * the next call, which puts those that stand behind each other into one (btl_verbena_frag.c). So a
+ * message by itself is never held back, and a process that goes away to compute after a burst is
+ * what it is with each BTL whose queue is full: what waits goes when it calls MPI again.
  */
 #include "btl_verbena.h"
 

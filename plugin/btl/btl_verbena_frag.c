@@ -18,9 +18,9 @@
  * operation of ob1 completes. As most messages complete at once there may be no such operation, and
  * the peer would wait for ever. So a small message is never refused: without a transport message it
  * is built in plain memory, and sent from progress as soon as there is room. Larger ones are
- * refused; that is the back pressure on the application. Short messages that stand behind each
- * other go in one, and for the sake of that those beyond a burst are kept, too
- * (btl_verbena_coalesce.c).
+ * refused; that is the back pressure on the application. Messages in plain memory that stand
+ * behind each other go in one, and for the sake of that those beyond a burst are kept, too, and
+ * somewhat longer ones, as many as there is memory set aside for (btl_verbena_coalesce.c).
  *
  * Buffer ownership. Between send() and its completion a descriptor belongs to this file. A
  * descriptor with MCA_BTL_DES_FLAGS_BTL_OWNERSHIP is freed here once it is complete, others by ob1.
@@ -244,8 +244,8 @@ static btl_verbena_frag_t *frag_in_msg(vbn_msg_t *msg)
     return frag;
 }
 
-/* A frag for SIZE bytes, or NULL: without room only short messages get one. With LATER it is for a
- * short one that others will go with. */
+/* A frag for SIZE bytes, or NULL: without room only short messages get one. With LATER it is for
+ * one behind a burst, which others will go with. */
 static btl_verbena_frag_t *frag_get(btl_verbena_endpoint_t *endpoint, size_t size, bool later)
 {
     btl_verbena_module_t *module = endpoint->module;
@@ -253,7 +253,8 @@ static btl_verbena_frag_t *frag_get(btl_verbena_endpoint_t *endpoint, size_t siz
     int status;
 
     if (OPAL_UNLIKELY(later))
-        return frag_in_memory(&module->frags);
+        return frag_in_memory(size <= BTL_VERBENA_PLAIN_MAX ? &module->frags
+                                                            : &module->burst_frags);
     if (OPAL_UNLIKELY(size > module->attr.max_am_len))
         return size <= module->super.btl_eager_limit ? frag_in_memory(&module->long_frags) : NULL;
     status = vbn_msg_get(endpoint->peer, size, &msg);
@@ -344,7 +345,8 @@ int btl_verbena_send(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoin
     (void)btl;
     if (OPAL_UNLIKELY(!frag->msg)) {
         frag->tag = tag;
-        return frag_defer(frag, frag->home == &endpoint->module->frags ? plain_start : long_start);
+        return frag_defer(frag,
+                          frag->home == &endpoint->module->long_frags ? long_start : plain_start);
     }
     status = vbn_msg_send(frag->msg, tag, frag->segment.seg_len);
     if (OPAL_UNLIKELY(status != VBN_OK))
@@ -421,7 +423,7 @@ int btl_verbena_sendi(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoi
                       mca_btl_base_descriptor_t **descriptor)
 {
     size_t size = header_size + payload_size;
-    bool later = btl_verbena_burst_over(endpoint) && size <= BTL_VERBENA_PLAIN_MAX;
+    bool later = btl_verbena_burst_over(endpoint) && size <= BTL_VERBENA_BURST_MAX;
     int status = VBN_ERR_AGAIN;
 
     (void)btl;

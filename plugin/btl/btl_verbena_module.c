@@ -546,12 +546,16 @@ btl_verbena_module_t *btl_verbena_module_create(const mca_btl_base_module_t *def
     OBJ_CONSTRUCT(&module->resuming, opal_mutex_t);
     OBJ_CONSTRUCT(&module->idle.lock, opal_mutex_t);
     OBJ_CONSTRUCT(&module->frags, opal_free_list_t);
+    OBJ_CONSTRUCT(&module->burst_frags, opal_free_list_t);
     OBJ_CONSTRUCT(&module->long_frags, opal_free_list_t);
     OBJ_CONSTRUCT(&module->assemblies, opal_free_list_t);
     OBJ_CONSTRUCT(&module->rmas, opal_free_list_t);
     OBJ_CONSTRUCT(&module->served, opal_free_list_t);
     btl_verbena_items_init(&module->frags, sizeof(btl_verbena_frag_t),
                            OBJ_CLASS(btl_verbena_frag_t), BTL_VERBENA_PLAIN_MAX, -1);
+    btl_verbena_items_init(&module->burst_frags, sizeof(btl_verbena_frag_t),
+                           OBJ_CLASS(btl_verbena_frag_t), BTL_VERBENA_BURST_MAX,
+                           BTL_VERBENA_BURST_FRAGS);
     btl_verbena_items_init(&module->rmas, sizeof(btl_verbena_rma_t), OBJ_CLASS(btl_verbena_rma_t),
                            0, -1);
     btl_verbena_items_init(&module->served, sizeof(btl_verbena_served_t),
@@ -597,6 +601,7 @@ int btl_verbena_finalize(mca_btl_base_module_t *btl)
     OBJ_DESTRUCT(&module->parting);
     endpoints_free(module);
     OBJ_DESTRUCT(&module->frags);
+    OBJ_DESTRUCT(&module->burst_frags);
     OBJ_DESTRUCT(&module->long_frags);
     OBJ_DESTRUCT(&module->assemblies);
     OBJ_DESTRUCT(&module->rmas);

@@ -341,8 +341,8 @@ static void register_own(btl_verbena_component_t *component)
         .max = 1048576,
         .unit = "messages",
         .help = "Messages to one peer that leave at once, until the sender looks after the network "
-                "again; short ones beyond leave together then. 0: all leave at once. Where it is "
-                "not given: 8 where the device is software, else 0",
+                "again; those of up to 2 KiB beyond leave together then. 0: all leave at once. "
+                "Where it is not given: 8 where the device is software, else 0",
     };
 
     component->idle_wait_given =

@@ -2,8 +2,9 @@
 /*
  * Many short messages at once from each rank to each, as a stencil of many fields has them: what
  * may be sent together must come apart again, complete and in order, on each communicator and tag.
- * Most are short; lengths about the longest that is still held back are among them, and some that
- * go by themselves and may overtake. In half of the rounds nobody has asked for them yet.
+ * In half of the rounds most are short, in the others longer, more than may be held back of such at
+ * once; lengths about the longest that is held back are among them, and some that go by themselves
+ * and may overtake. In half of the rounds nobody has asked for them yet.
  */
 #include "common.h"
 #include "programs.h"
@@ -11,20 +12,20 @@
 #include <stdlib.h>
 
 static const int counts[] = {1, 7, 8, 9, 10, 63, 64, 65, 66, 200, 600};
-enum { ROUNDS = 2 * sizeof counts / sizeof counts[0], COMMS = 2, TAGS = 2 };
-enum { HELD_BACK_MAX = 512, LONG_MAX_BYTES = 20000 };
+enum { ROUNDS = 4 * sizeof counts / sizeof counts[0], COMMS = 2, TAGS = 2 };
+enum { SHORT_MAX = 512, HELD_BACK_MAX = 2112, LONG_MAX_BYTES = 20000 };
 
-static size_t len_of(uint64_t random)
+static size_t len_of(uint64_t random, size_t longest)
 {
     unsigned kind = random % 32;
 
     random /= 32;
     if (kind < 24)
-        return random % 40;
+        return random % (longest == SHORT_MAX ? 40 : longest);
     if (kind < 29)
         return random % 200;
     if (kind < 31)
-        return HELD_BACK_MAX - 60 + random % 80;
+        return longest - 60 + random % 80;
     return random % LONG_MAX_BYTES;
 }
 
@@ -33,7 +34,9 @@ static struct message message_of(const struct job *job, int source, int dest, in
     uint64_t random = hash_of(job->seed + (uint64_t)round, (uint64_t)source << 32 | (uint64_t)dest,
                               (uint64_t)serial);
 
-    return (struct message){source, dest, serial % TAGS, len_of(random), (uint64_t)serial};
+    return (struct message){source, dest, serial % TAGS,
+                            len_of(random, round / 2 % 2 ? HELD_BACK_MAX : SHORT_MAX),
+                            (uint64_t)serial};
 }
 
 /* One rank's part of a burst: count messages to one peer and as many from another, in the order of
@@ -86,7 +89,7 @@ static void complete(const struct burst *burst)
 
 static void burst_once(const struct job *job, const MPI_Comm *comms, int shift, int round)
 {
-    int size = job->size, count = counts[round / 2];
+    int size = job->size, count = counts[round / 4];
     struct burst burst = {.comms = comms,
                           .round = round,
                           .count = count,
@@ -119,7 +122,7 @@ void run_bursts(const struct job *job)
     MPI_Comm_dup(MPI_COMM_WORLD, &comms[1]);
     for (int round = 0; round < ROUNDS; round++)
         for (int shift = 0; shift < job->size; shift++) {
-            step("%d messages to the rank %d further on", counts[round / 2], shift);
+            step("%d messages to the rank %d further on", counts[round / 4], shift);
             burst_once(job, comms, shift, round);
         }
     MPI_Comm_free(&comms[1]);
