@@ -102,10 +102,10 @@ typedef struct btl_verbena_registration {
 
 /* Memory that puts and gets go by whose own cannot be registered: see btl_verbena_bounce.c. */
 typedef struct btl_verbena_bounce {
-    void *memory;
+    opal_mutex_t making;               /* held while the memory is made */
+    void *memory;                      /* NULL: none yet */
     btl_verbena_registration_t region; /* of it; in no cache */
     opal_list_t waiting;               /* the `work` of btl_verbena_rma_t, the first under way */
-    bool busy;                         /* `waiting` is being worked off */
 } btl_verbena_bounce_t;
 
 /* One opened device. */
@@ -117,10 +117,10 @@ struct btl_verbena_module {
     atomic_int registrations;                     /* in both */
     btl_verbena_unmap_t unmap;
     btl_verbena_bounce_t bounce;
-    atomic_bool said_no_window;
     btl_verbena_registration_t *regions; /* of them, those that peers may ask for, by key */
     mca_btl_base_module_error_cb_fn_t error_cb;
-    bool closing;                 /* faults no longer matter to anyone */
+    bool closing; /* faults no longer matter to anyone */
+    atomic_bool said_no_window;
     opal_free_list_t frags;       /* btl_verbena_frag_t in plain memory, for short messages */
     opal_free_list_t burst_frags; /* the same for longer ones behind a burst */
     opal_free_list_t long_frags;  /* the same for messages in parts */
@@ -132,7 +132,7 @@ struct btl_verbena_module {
     opal_free_list_t served;       /* btl_verbena_served_t */
     uint32_t ranks;                /* of the job */
     atomic_ulong served_count;     /* operations done for others */
-    opal_mutex_t lock; /* guards `regions`, `bounce`, the lists below and those of the endpoints */
+    opal_mutex_t lock; /* guards `regions`, `bounce.waiting`, the lists below, the endpoints' */
     struct mca_btl_base_endpoint_t *endpoints; /* all, also those of departed peers */
     opal_list_t busy;                          /* endpoints with work that waits */
     atomic_size_t busy_count;                  /* of them, for those who have not the lock */
@@ -458,9 +458,8 @@ void btl_verbena_rma_end(btl_verbena_rma_t *op, int status);
 
 /* --- bounce --------------------------------------------------------------------------------- */
 
-/* Registers the memory for it; MODULE's device is open. Returns a vbn_status. */
-int btl_verbena_bounce_init(btl_verbena_module_t *module);
-/* Whatever btl_verbena_bounce_init() has come to. */
+/* Before memory of a window is registered: makes what is needed, once. False: there is no room. */
+bool btl_verbena_bounce_ready(btl_verbena_module_t *module);
 void btl_verbena_bounce_fini(btl_verbena_module_t *module);
 
 /* Does OP, whose local memory is not registered, in pieces. It ends by btl_verbena_rma_end(). */
@@ -518,6 +517,10 @@ void btl_verbena_served_fail(btl_verbena_endpoint_t *endpoint, int status);
 /* Makes MODULE's registration caches. Returns an OPAL status. */
 int btl_verbena_rcaches_create(btl_verbena_module_t *module);
 void btl_verbena_rcaches_destroy(btl_verbena_module_t *module);
+
+/* Registers SIZE bytes at BASE as REGISTRATION, which says for what. Returns an OPAL status. */
+int btl_verbena_region_make(btl_verbena_module_t *module, void *base, size_t size,
+                            btl_verbena_registration_t *registration);
 
 /* Deregisters something that no operation uses; false: there is nothing. */
 bool btl_verbena_rcaches_evict(btl_verbena_module_t *module);

@@ -2,13 +2,13 @@
 /*
  * Puts and gets of osc/rdma whose local memory cannot be registered, as a rule for the limit on
  * locked memory. osc/rdma does not look at how an operation ends, so these are done all the same:
- * in pieces, by way of memory that was registered when the device was opened.
+ * in pieces, by way of memory that was registered before the first window.
  *
  * Operation. One piece of one operation is under way at a time; others wait. That is slow, and
  * takes little of what there is too little of.
  *
- * Threads. `waiting` and `busy` have the module's lock. Who sets `busy` works the list off; after
- * each piece the thread that has its callback goes on.
+ * Threads. `waiting` has the module's lock. Who adds to the empty list starts; after each piece the
+ * thread that has its callback goes on.
  *
  * Errors. A piece is one of osc/rdma's, too: where one fails for anything but the loss of its peer
  * the job ends (btl_verbena_rma.c).
@@ -21,24 +21,33 @@
 
 #define PIECE 65536u
 
-int btl_verbena_bounce_init(btl_verbena_module_t *module)
+static bool make(btl_verbena_module_t *module)
 {
-    const unsigned access = VBN_ACCESS_LOCAL_WRITE | VBN_ACCESS_REMOTE_READ |
-                            VBN_ACCESS_REMOTE_WRITE | VBN_ACCESS_REMOTE_ATOMIC;
     btl_verbena_bounce_t *bounce = &module->bounce;
-    btl_verbena_registration_t *region = &bounce->region;
-    int status;
+    int rc;
 
     bounce->memory = aligned_alloc((size_t)sysconf(_SC_PAGESIZE), PIECE);
     if (!bounce->memory)
-        return VBN_ERR_NO_MEMORY;
-    status = vbn_mem_register(module->context, bounce->memory, PIECE, access, &region->mem);
-    if (status != VBN_OK)
-        return status;
-    region->base.access_flags = MCA_RCACHE_ACCESS_ANY; /* as osc/rdma's own */
-    region->handle.key = htonl(vbn_mem_rkey(region->mem));
-    region->handle.usable = htonl(1);
-    return VBN_OK;
+        return false;
+    bounce->region.base.access_flags = MCA_RCACHE_ACCESS_ANY; /* as osc/rdma's own */
+    do {
+        rc = btl_verbena_region_make(module, bounce->memory, PIECE, &bounce->region);
+    } while (rc == OPAL_ERR_OUT_OF_RESOURCE && btl_verbena_rcaches_evict(module));
+    if (rc == OPAL_SUCCESS)
+        return true;
+    free(bounce->memory);
+    bounce->memory = NULL;
+    return false;
+}
+
+bool btl_verbena_bounce_ready(btl_verbena_module_t *module)
+{
+    bool ready;
+
+    OPAL_THREAD_LOCK(&module->bounce.making);
+    ready = module->bounce.memory || make(module);
+    OPAL_THREAD_UNLOCK(&module->bounce.making);
+    return ready;
 }
 
 void btl_verbena_bounce_fini(btl_verbena_module_t *module)
@@ -47,7 +56,7 @@ void btl_verbena_bounce_fini(btl_verbena_module_t *module)
 
     while (opal_list_remove_first(&bounce->waiting))
         ;
-    if (bounce->region.mem)
+    if (bounce->memory)
         vbn_mem_deregister(bounce->region.mem);
     free(bounce->memory);
 }
@@ -65,29 +74,22 @@ static size_t piece_len(const btl_verbena_rma_t *op)
     return left < PIECE ? left : PIECE;
 }
 
-/* The operation whose turn it is; NULL: there is none, and nobody works the list off any more. */
-static btl_verbena_rma_t *first(btl_verbena_module_t *module)
+/* The end of OP, which is the first of the list. Returns the next; NULL: there is none, and who
+ * adds one starts it. */
+static btl_verbena_rma_t *leave(btl_verbena_module_t *module, btl_verbena_rma_t *op, int status)
 {
-    opal_list_item_t *item = NULL;
+    opal_list_item_t *next = NULL;
 
-    OPAL_THREAD_LOCK(&module->lock);
-    module->bounce.busy = !opal_list_is_empty(&module->bounce.waiting);
-    if (module->bounce.busy)
-        item = opal_list_get_first(&module->bounce.waiting);
-    OPAL_THREAD_UNLOCK(&module->lock);
-    return item ? BTL_VERBENA_OWNER(btl_verbena_rma_t, work.super, item) : NULL;
-}
-
-/* The end of OP, which is the first of the list. */
-static void leave(btl_verbena_module_t *module, btl_verbena_rma_t *op, int status)
-{
     OPAL_THREAD_LOCK(&module->lock);
     opal_list_remove_item(&module->bounce.waiting, &op->work.super);
+    if (!opal_list_is_empty(&module->bounce.waiting))
+        next = opal_list_get_first(&module->bounce.waiting);
     OPAL_THREAD_UNLOCK(&module->lock);
     btl_verbena_rma_end(op, status);
+    return next ? BTL_VERBENA_OWNER(btl_verbena_rma_t, work.super, next) : NULL;
 }
 
-static void go_on(btl_verbena_module_t *module);
+static void go_on(btl_verbena_module_t *module, btl_verbena_rma_t *op);
 
 static void piece_ended(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoint, void *local,
                         mca_btl_base_registration_handle_t *local_handle, void *context, void *data,
@@ -103,10 +105,10 @@ static void piece_ended(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endp
         memcpy(piece_at(op), local, piece_len(op));
     op->bounced += piece_len(op);
     if (opal_status != OPAL_SUCCESS)
-        leave(module, op, VBN_ERR_PEER_LOST);
+        op = leave(module, op, VBN_ERR_PEER_LOST);
     else if (op->bounced == op->len)
-        leave(module, op, VBN_OK);
-    go_on(module);
+        op = leave(module, op, VBN_OK);
+    go_on(module, op);
 }
 
 /* An OPAL status; OP may be over after OPAL_SUCCESS. */
@@ -124,13 +126,11 @@ static int start_piece(btl_verbena_module_t *module, btl_verbena_rma_t *op)
         piece_ended, NULL, op);
 }
 
-/* Until a piece is under way, or nothing is left to do. */
-static void go_on(btl_verbena_module_t *module)
+/* With OP, if there is one, until a piece is under way, or nothing is left to do. */
+static void go_on(btl_verbena_module_t *module, btl_verbena_rma_t *op)
 {
-    btl_verbena_rma_t *op;
-
-    while ((op = first(module)) && start_piece(module, op) != OPAL_SUCCESS)
-        leave(module, op, op->work.endpoint->lost ? VBN_ERR_PEER_LOST : VBN_ERR_NO_MEMORY);
+    while (op && start_piece(module, op) != OPAL_SUCCESS)
+        op = leave(module, op, op->work.endpoint->lost ? VBN_ERR_PEER_LOST : VBN_ERR_NO_MEMORY);
 }
 
 void btl_verbena_bounce(btl_verbena_rma_t *op)
@@ -140,10 +140,9 @@ void btl_verbena_bounce(btl_verbena_rma_t *op)
 
     op->bounced = 0;
     OPAL_THREAD_LOCK(&module->lock);
-    begins = !module->bounce.busy;
-    module->bounce.busy = true;
+    begins = opal_list_is_empty(&module->bounce.waiting);
     opal_list_append(&module->bounce.waiting, &op->work.super);
     OPAL_THREAD_UNLOCK(&module->lock);
     if (begins)
-        go_on(module);
+        go_on(module, op);
 }

@@ -204,14 +204,7 @@ static int device_open(btl_verbena_module_t *module, bool threads, struct vbn_er
     btl_verbena_long_init(module);
     btl_verbena_coalesce_init(module);
     btl_verbena_served_init(module);
-    status = btl_verbena_bounce_init(module);
-    if (status != VBN_OK) {
-        error->status = status;
-        snprintf(error->text, sizeof(error->text),
-                 "64 KiB for one-sided operations could not be registered (%s); see `ulimit -l`",
-                 vbn_status_str(status));
-    }
-    return status;
+    return VBN_OK;
 }
 
 /*

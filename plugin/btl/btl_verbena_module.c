@@ -539,6 +539,7 @@ btl_verbena_module_t *btl_verbena_module_create(const mca_btl_base_module_t *def
     functions_set(&module->super);
     OBJ_CONSTRUCT(&module->busy, opal_list_t);
     OBJ_CONSTRUCT(&module->assembling, opal_list_t);
+    OBJ_CONSTRUCT(&module->bounce.making, opal_mutex_t);
     OBJ_CONSTRUCT(&module->bounce.waiting, opal_list_t);
     OBJ_CONSTRUCT(&module->parting, opal_mutex_t);
     OBJ_CONSTRUCT(&module->lock, opal_mutex_t);
@@ -597,6 +598,7 @@ int btl_verbena_finalize(mca_btl_base_module_t *btl)
     while (opal_list_remove_first(&module->assembling))
         ;
     OBJ_DESTRUCT(&module->assembling);
+    OBJ_DESTRUCT(&module->bounce.making);
     OBJ_DESTRUCT(&module->bounce.waiting);
     OBJ_DESTRUCT(&module->parting);
     endpoints_free(module);

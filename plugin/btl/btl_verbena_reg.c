@@ -139,15 +139,12 @@ bool btl_verbena_atomic_may(const btl_verbena_module_t *module, uint32_t key, ui
 
 /* --- the caches ----------------------------------------------------------------------------- */
 
-/* A cache's callback. OPAL_ERR_OUT_OF_RESOURCE makes it drop an idle registration and retry. */
-static int region_register(void *arg, void *base, size_t size, mca_rcache_base_registration_t *reg)
+int btl_verbena_region_make(btl_verbena_module_t *module, void *base, size_t size,
+                            btl_verbena_registration_t *registration)
 {
-    btl_verbena_module_t *module = arg;
-    btl_verbena_registration_t *registration = (btl_verbena_registration_t *)reg;
-    int status;
+    unsigned access = vbn_access_of(module, registration->base.access_flags);
+    int status = vbn_mem_register(module->context, base, size, access, &registration->mem);
 
-    status = vbn_mem_register(module->context, base, size, vbn_access_of(module, reg->access_flags),
-                              &registration->mem);
     if (status != VBN_OK) {
         opal_output_verbose(10, opal_btl_base_framework.framework_output,
                             "btl/verbena: registering %zu bytes at %p: %s", size, base,
@@ -156,6 +153,18 @@ static int region_register(void *arg, void *base, size_t size, mca_rcache_base_r
     }
     registration->handle.key = htonl(vbn_mem_rkey(registration->mem));
     registration->handle.usable = htonl(1);
+    return OPAL_SUCCESS;
+}
+
+/* A cache's callback. OPAL_ERR_OUT_OF_RESOURCE makes it drop an idle registration and retry. */
+static int region_register(void *arg, void *base, size_t size, mca_rcache_base_registration_t *reg)
+{
+    btl_verbena_module_t *module = arg;
+    btl_verbena_registration_t *registration = (btl_verbena_registration_t *)reg;
+    int rc = btl_verbena_region_make(module, base, size, registration);
+
+    if (rc != OPAL_SUCCESS)
+        return rc;
     if (!region_offer(module, registration)) {
         vbn_mem_deregister(registration->mem);
         return OPAL_ERR_OUT_OF_RESOURCE;
@@ -285,10 +294,12 @@ mca_btl_base_registration_handle_t *btl_verbena_register_mem(mca_btl_base_module
     btl_verbena_module_t *module = (btl_verbena_module_t *)btl;
     int32_t access = (int32_t)(flags & MCA_BTL_REG_FLAG_ACCESS_ANY);
     bool window = access == MCA_RCACHE_ACCESS_ANY;
-    btl_verbena_registration_t *region =
-        registered(module, window ? module->windows : module->messages, base, size, access);
+    btl_verbena_registration_t *region = NULL;
 
     (void)endpoint;
+    if (!window || btl_verbena_bounce_ready(module))
+        region =
+            registered(module, window ? module->windows : module->messages, base, size, access);
     if (OPAL_LIKELY(region != NULL))
         return &region->handle;
     if (window)
