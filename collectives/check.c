@@ -88,6 +88,28 @@ uint64_t vbn_check_count(const struct vbn_call *call)
     }
 }
 
+static uint64_t number_of(const struct vbn_algorithm *algorithm)
+{
+    uint64_t number = 0;
+
+    for (const char *c = algorithm->name; *c; c++)
+        number = number * 31 + (unsigned char)*c;
+    return number;
+}
+
+/* "?" where this build has no such algorithm. */
+static const char *algorithm_name(uint64_t coll, uint64_t number)
+{
+    const struct vbn_algorithm *algorithm;
+
+    if (coll >= VBN_COLL_COUNT)
+        return "?";
+    for (unsigned i = 0; (algorithm = vbn_algorithm_at((enum vbn_coll)coll, i)); i++)
+        if (number_of(algorithm) == number)
+            return algorithm->name;
+    return "?";
+}
+
 void vbn_check_fill(const vbn_coll_req_t *req, void *mine)
 {
     struct report *report = mine;
@@ -100,8 +122,7 @@ void vbn_check_fill(const vbn_coll_req_t *req, void *mine)
     word[WORD_ELEM] = req->call.elem;
     word[WORD_DTYPE] = req->args.dtype;
     word[WORD_OP] = req->op_kind;
-    for (const char *c = req->algorithm->name; *c; c++)
-        word[WORD_ALGORITHM] = word[WORD_ALGORITHM] * 31 + (unsigned char)*c;
+    word[WORD_ALGORITHM] = number_of(req->algorithm);
     word[WORD_PARAM] = req->call.param;
     word[WORD_SEQ] = req->seq;
     for (int i = 0; i < WORDS; i++)
@@ -136,7 +157,7 @@ static void describe(const struct signature *s, char *text, size_t len)
 
     snprintf(text, len,
              "rank %llu calls %s (number %llu, root %llu, %s%s %llu, type %s of %llu bytes, "
-             "operation %s, algorithm %llx/%llu)",
+             "operation %s, algorithm %s/%llu)",
              (unsigned long long)le64toh(s->rank), name ? name : "?",
              (unsigned long long)le64toh(s->word[WORD_SEQ]),
              (unsigned long long)le64toh(s->word[WORD_ROOT]), hashed ? "counts with the hash" : "",
@@ -144,7 +165,7 @@ static void describe(const struct signature *s, char *text, size_t len)
              vbn_dtype_name(le64toh(s->word[WORD_DTYPE])),
              (unsigned long long)le64toh(s->word[WORD_ELEM]),
              vbn_op_name(le64toh(s->word[WORD_OP])),
-             (unsigned long long)(le64toh(s->word[WORD_ALGORITHM]) & 0xffff),
+             algorithm_name(coll, le64toh(s->word[WORD_ALGORITHM])),
              (unsigned long long)le64toh(s->word[WORD_PARAM]));
 }
 

@@ -11,13 +11,13 @@
 /* In a wait: polls that found nothing before a sleep; where ranks share processors they give theirs
  * away after each such poll, and sleep when that has taken so long for each of them, sooner in and
  * after a call with messages beyond the eager limit, or at once where nothing but such a message
- * has to come; turns between looks at the clock. */
+ * has to come. */
 #define IDLE_POLLS 256u
 #define YIELD_NS   500000u
 #define LONG_NS    50000u
-#define LOOK_TURNS 256u
 /* One sleep is short: another thread may have taken what this one waits for. */
 #define SLEEP_MS      10
+#define LOOK_TESTS    256u /* of a request that is not over, between looks at the clock */
 #define SEQ_ALIVE_MAX (VBN_SEQ_COUNT / 2)
 
 static void drop_scratch(vbn_coll_req_t *req)
@@ -323,14 +323,7 @@ static int result_of(vbn_coll_req_t *req)
     return status;
 }
 
-int vbn_coll_test(vbn_coll_req_t *req)
-{
-    if (!req)
-        return VBN_ERR_INVALID;
-    return vbn_engine_advance(req) ? result_of(req) : VBN_PENDING;
-}
-
-/* Now and then in a wait: the time since the last step, and a report. */
+/* The time since the last step, and a report. */
 static void look_at_clock(vbn_coll_req_t *req)
 {
     const vbn_team_t *team = req->team;
@@ -343,6 +336,23 @@ static void look_at_clock(vbn_coll_req_t *req)
         req->moved_ns = now;
     else if (now - req->moved_ns >= team->opts.stall_report_ms * 1000000u)
         vbn_engine_stall_report(req);
+}
+
+/* Whether REQ is over. */
+static inline bool advance(vbn_coll_req_t *req)
+{
+    if (vbn_engine_advance(req))
+        return true;
+    if (++req->tests % LOOK_TESTS == 0)
+        look_at_clock(req);
+    return false;
+}
+
+int vbn_coll_test(vbn_coll_req_t *req)
+{
+    if (!req)
+        return VBN_ERR_INVALID;
+    return advance(req) ? result_of(req) : VBN_PENDING;
 }
 
 static bool may_sleep(const vbn_team_t *team)
@@ -394,15 +404,13 @@ enum vbn_coll_rest vbn_coll_rest(vbn_coll_req_t *req, unsigned idle, int sleep_m
 int vbn_coll_wait(vbn_coll_req_t *req)
 {
     const vbn_team_t *team;
-    unsigned idle = 0, turns = 0;
+    unsigned idle = 0;
 
     if (!req)
         return VBN_ERR_INVALID;
     team = req->team;
-    while (!vbn_engine_advance(req)) {
+    while (!advance(req)) {
         idle = team->tr->progress(team->port) > 0 ? 0 : idle + 1;
-        if (++turns % LOOK_TURNS == 0)
-            look_at_clock(req);
         if (idle && vbn_coll_rest(req, idle, SLEEP_MS) == VBN_REST_NONE && idle % IDLE_POLLS == 0 &&
             may_sleep(team))
             team->tr->wait(team->port, SLEEP_MS);

@@ -87,6 +87,7 @@ struct vbn_coll_req {
     const struct vbn_step *early_at; /* early receives: the next to look at, how many are to be
                                       * posted */
     uint32_t early_left;
+    uint32_t tests; /* that found it not over */
     uint64_t moved_ns, sleep_at_ns;
     struct vbn_error error;
 };

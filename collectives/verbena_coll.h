@@ -126,7 +126,8 @@ struct vbn_team_options {
 
     bool check; /* compare the calls of all ranks before each; the same on all ranks */
     bool sleep; /* vbn_coll_wait() may sleep in the port's wait() */
-    uint64_t stall_report_ms; /* ms without a step after which a wait is logged; 0: never */
+    uint64_t stall_report_ms; /* ms without a step after which what is waited for, or tested
+                               * again and again, is logged; 0: never */
 
     /* The model behind the built-in choice; the same on all ranks. */
     uint64_t latency_ns; /* ns before who waits for a message has it */

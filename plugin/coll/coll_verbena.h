@@ -46,6 +46,7 @@ typedef struct coll_verbena_component {
     bool node_aware;
     bool group; /* use one where all ranks can */
     bool check;
+    unsigned stall_report_s; /* 0: the default, which is never where calls are not compared */
     char *rules, *rules_file;
     atomic_bool discord_told;    /* that not all members of some communicator decide alike */
     opal_mutex_t lock;           /* guards what follows */
@@ -106,6 +107,10 @@ OBJ_CLASS_DECLARATION(coll_verbena_module_t);
 
 /* Of every team, but for its processors. */
 struct vbn_team_options coll_verbena_team_options(void);
+
+/* What a text of the library's leaves out for users of MPI: by which parameter calls are compared.
+ * "" where it does not speak of that. */
+const char *coll_verbena_remedy(const char *text);
 
 /* Gives a module for COMM, or NULL where it is not for us. */
 mca_coll_base_module_t *coll_verbena_comm_query(struct ompi_communicator_t *comm, int *priority);

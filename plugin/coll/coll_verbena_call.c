@@ -47,11 +47,13 @@ static int mpi_status(int status)
 
 static int over(coll_verbena_call_t *call, const char *text, int status)
 {
+    const char *why = text && *text ? text : vbn_status_str(status);
+
     coll_verbena_view_end(&call->in, status == VBN_OK);
     coll_verbena_view_end(&call->out, status == VBN_OK);
     if (status)
-        opal_output(0, "coll verbena: %s: %s", vbn_coll_name(call->args.coll),
-                    text && *text ? text : vbn_status_str(status));
+        opal_output(0, "coll verbena: %s: %s%s", vbn_coll_name(call->args.coll), why,
+                    coll_verbena_remedy(why));
     return mpi_status(status);
 }
 

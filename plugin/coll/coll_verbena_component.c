@@ -87,6 +87,11 @@ static int register_params(void)
                  "compare the ranks' calls before each collective, and end those that differ with "
                  "an error that names them",
                  MCA_BASE_VAR_TYPE_BOOL, &c->check);
+    c->stall_report_s = 0;
+    register_one("stall_report",
+                 "seconds without a step after which a collective that is waited for is reported, "
+                 "with what it waits for; 0 is 30 with coll_verbena_check and never without",
+                 MCA_BASE_VAR_TYPE_UNSIGNED_INT, &c->stall_report_s);
     c->group = false;
     register_one("group",
                  "send to all ranks of a communicator at once, by multicast, where all can",
@@ -98,6 +103,21 @@ static int register_params(void)
     return OMPI_SUCCESS;
 }
 
+const char *coll_verbena_remedy(const char *text)
+{
+    return strstr(text, "option `check`") ? " (in Open MPI: --mca coll_verbena_check 1)" : "";
+}
+
+static void log_line(void *arg, enum vbn_log_level level, const char *text)
+{
+    (void)arg;
+    if (level <= VBN_LOG_WARN)
+        opal_output(0, "coll verbena: %s%s", text, coll_verbena_remedy(text));
+    else
+        opal_output_verbose(level == VBN_LOG_INFO ? 20 : 60,
+                            ompi_coll_base_framework.framework_output, "coll verbena: %s", text);
+}
+
 struct vbn_team_options coll_verbena_team_options(void)
 {
     const coll_verbena_component_t *c = &mca_coll_verbena_component;
@@ -107,6 +127,9 @@ struct vbn_team_options coll_verbena_team_options(void)
     options.rules = c->rules;
     options.rules_file = c->rules_file && *c->rules_file ? c->rules_file : NULL;
     options.check = c->check;
+    if (c->stall_report_s || !c->check) /* who is late for long is no error in MPI */
+        options.stall_report_ms = 1000 * (uint64_t)c->stall_report_s;
+    options.log = log_line;
     options.group = c->group;
     return options;
 }

@@ -1298,6 +1298,9 @@ static void the_check_names_both_calls(void **state)
     disagree(&sum, &other, 3, "count 10,", "rank 3 calls allreduce (number 0, root 0, count 9,");
     other = sum, other.op = VBN_MAX;
     disagree(&sum, &other, 5, "operation sum", "operation max");
+    other = sum, other.op = VBN_MIN;
+    disagree(&sum, &other, 5, "operation sum, algorithm recursive_doubling/",
+             "operation min, algorithm recursive_doubling/");
     other = sum, other.dtype = VBN_FLOAT;
     disagree(&sum, &other, 0, "type int32 of 4", "type float of 4");
     sum.coll = other.coll = VBN_COLL_BCAST;
@@ -1352,9 +1355,20 @@ static int late_progress(vbn_port_t *port)
     return loop_table()->progress(port);
 }
 
-/* Rank 0 calls, rank 1 30 s later, what ARGS say; it is told that the first CALLED and WAITED. */
-static void stall(const struct vbn_coll_args *args, size_t eager_limit, const char *called,
-                  const char *waited)
+/* Polls, for callers who do it themselves, until REQ is over. */
+static int poll_until_over(vbn_port_t *port, vbn_coll_req_t *req)
+{
+    int status;
+
+    while ((status = vbn_coll_test(req)) == VBN_PENDING)
+        late_progress(port);
+    return status;
+}
+
+/* Rank 0 calls, rank 1 30 s later, what ARGS say; it is told that the first CALLED and WAITED,
+ * where it TESTS as where it waits. */
+static void stall(const struct vbn_coll_args *args, size_t eager_limit, bool tests,
+                  const char *called, const char *waited)
 {
     struct loop_options loop = {.eager_limit = eager_limit};
     struct vbn_transport slow = *loop_table();
@@ -1376,7 +1390,8 @@ static void stall(const struct vbn_coll_args *args, size_t eager_limit, const ch
     late_after = 100000;
     late_port = loop_port(f.loop, 1);
     assert_int_equal(vbn_coll_istart(f.team[0], args, &req, NULL), VBN_OK);
-    assert_int_equal(vbn_coll_wait(req), VBN_OK);
+    status = tests ? poll_until_over(loop_port(f.loop, 0), req) : vbn_coll_wait(req);
+    assert_int_equal(status, VBN_OK);
     finish(&f, &late_req, 1, &status);
     assert_int_equal(status, VBN_OK);
     assert_int_equal(f.lines, 1);
@@ -1397,9 +1412,12 @@ static void a_stall_is_told_once(void **state)
                                   .dtype = VBN_BYTES};
 
     (void)state;
-    stall(&barrier, SIZE_MAX, "barrier (recursive_doubling) number 0 of team 77, rank 0 of 2",
+    stall(&barrier, SIZE_MAX, false,
+          "barrier (recursive_doubling) number 0 of team 77, rank 0 of 2",
           "30000 ms; in round 1 it waits for a message from rank 1.");
-    stall(&bcast, 0, "bcast (chain) number 0 of team 77, rank 0 of 2",
+    stall(&bcast, 0, false, "bcast (chain) number 0 of team 77, rank 0 of 2",
+          "30000 ms; in round 2 it waits for a message to be taken by rank 1.");
+    stall(&bcast, 0, true, "bcast (chain) number 0 of team 77, rank 0 of 2",
           "30000 ms; in round 2 it waits for a message to be taken by rank 1.");
 }
 

@@ -39,6 +39,13 @@ tests_mpi_mpi_suite_SOURCES = \
 tests_mpi_mpi_suite_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 tests_mpi_mpi_suite_LDADD = $(MPI_LIBS) -lpthread
 
+if HAVE_MPI_CC
+check_PROGRAMS += tests/mpi/mpi_wrong_calls
+endif
+tests_mpi_mpi_wrong_calls_SOURCES = tests/mpi/wrong_calls.c
+tests_mpi_mpi_wrong_calls_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+tests_mpi_mpi_wrong_calls_LDADD = $(MPI_LIBS)
+
 # Preloaded into programs. -rpath makes libtool build a shared object that is not installed.
 check_LTLIBRARIES += tests/mpi/break_qps.la
 tests_mpi_break_qps_la_SOURCES = tests/mpi/break_qps.c
@@ -75,11 +82,13 @@ EXTRA_DIST += \
 	tests/mpi/run-hpcc \
 	tests/mpi/run-lammps \
 	tests/mpi/run-mix \
+	tests/mpi/run-mpi4py \
 	tests/mpi/run-netpipe \
 	tests/mpi/run-races \
 	tests/mpi/run-registrations \
 	tests/mpi/run-scalapack \
 	tests/mpi/run-suite \
 	tests/mpi/run-valgrind \
+	tests/mpi/run-wrong-calls \
 	tests/mpi/tsan.supp \
 	tests/mpi/valgrind.supp
