@@ -69,7 +69,7 @@ struct vbn_tag_op {
     bool refused : 1; /* send: the receiver takes it in parts only */
     bool puts : 1;    /* send: puts what it has offered */
     bool told : 1;    /* it has said so behind its last put */
-} __attribute__((may_alias));
+};
 _Static_assert(sizeof(struct vbn_tag_op) <= sizeof(((struct vbn_op *)0)->room), "room of an op");
 TAILQ_HEAD(vbn_tag_list, vbn_tag_op);
 

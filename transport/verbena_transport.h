@@ -63,10 +63,14 @@ struct vbn_op {
     void (*done)(struct vbn_op *op); /* the caller's, may be NULL: called when it is over */
     void *arg;                       /* the caller's */
     int status; /* VBN_PENDING, then 0 or an error; VBN_ERR_TRUNCATED, VBN_ERR_CANCELED, … */
-    vbn_peer_t *peer;  /* receive: the sender; NULL if this side has not connected to it */
-    uint64_t tag;      /* receive: the message's tag */
-    size_t len;        /* receive: bytes that were sent, also where the buffer took fewer */
-    uint64_t room[12]; /* the transport's while the operation goes on */
+    vbn_peer_t *peer; /* receive: the sender; NULL if this side has not connected to it */
+    uint64_t tag;     /* receive: the message's tag */
+    size_t len;       /* receive: bytes that were sent, also where the buffer took fewer */
+    union { /* the transport's while the operation goes on; the bytes tell compilers that it keeps
+             * other types there */
+        uint64_t room[12];
+        char room_bytes[12 * sizeof(uint64_t)];
+    };
 };
 
 /* A parameter and its value, as text; both outlive open(). */

@@ -46,7 +46,7 @@ struct ucx_op {
     uint8_t kind;
     uint8_t parts; /* UCP requests that are not over */
     bool over;
-} __attribute__((may_alias));
+};
 _Static_assert(sizeof(struct ucx_op) <= sizeof(((struct vbn_op *)0)->room), "room of an operation");
 
 TAILQ_HEAD(ucx_ops, ucx_op);
