@@ -25,10 +25,12 @@ static int register_params(void);
 static int component_open(void);
 static int component_close(void);
 
+/* MPI's types are there now, as in Open MPI 5 they are not yet when components are opened. */
 static int init_query(bool progress_threads, bool mpi_threads)
 {
     (void)progress_threads;
     (void)mpi_threads;
+    coll_verbena_types_init();
     return OMPI_SUCCESS;
 }
 
@@ -172,7 +174,6 @@ static int component_open(void)
         return OMPI_ERR_NOT_AVAILABLE;
     OBJ_CONSTRUCT(&mca_coll_verbena_component.lock, opal_mutex_t);
     OBJ_CONSTRUCT(&mca_coll_verbena_component.pending, opal_list_t);
-    coll_verbena_types_init();
     return OMPI_SUCCESS;
 }
 
