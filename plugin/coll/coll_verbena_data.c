@@ -34,6 +34,17 @@ static int integer(bool is_signed, size_t bytes)
     return bytes == 1 ? first : bytes == 2 ? first + 1 : bytes == 4 ? first + 2 : first + 3;
 }
 
+/* Fortran's, whose sizes are its compiler's: DTYPE is that of BYTES, WIDE of twice as many. */
+static void learn_fortran(MPI_Datatype type, size_t bytes, enum vbn_dtype dtype,
+                          enum vbn_dtype wide)
+{
+    size_t size = 0;
+
+    ompi_datatype_type_size(type, &size);
+    if (size == bytes || size == 2 * bytes)
+        learn(type, size == bytes ? dtype : wide);
+}
+
 void coll_verbena_types_init(void)
 {
     memset(dtype_of, -1, sizeof(dtype_of));
@@ -68,6 +79,11 @@ void coll_verbena_types_init(void)
     learn(MPI_2INT, VBN_INT_INT);
     learn(MPI_SHORT_INT, VBN_SHORT_INT);
     learn(MPI_LONG_DOUBLE_INT, VBN_LONG_DOUBLE_INT);
+    learn_fortran(MPI_INTEGER, sizeof(int32_t), VBN_INT32, VBN_INT64);
+    learn_fortran(MPI_REAL, sizeof(float), VBN_FLOAT, VBN_DOUBLE);
+    learn_fortran(MPI_DOUBLE_PRECISION, sizeof(float), VBN_FLOAT, VBN_DOUBLE);
+    learn_fortran(MPI_COMPLEX, 2 * sizeof(float), VBN_FLOAT_COMPLEX, VBN_DOUBLE_COMPLEX);
+    learn_fortran(MPI_DOUBLE_COMPLEX, 2 * sizeof(float), VBN_FLOAT_COMPLEX, VBN_DOUBLE_COMPLEX);
 }
 
 static bool builtin_op(struct ompi_op_t *op, enum vbn_op_kind *kind)

@@ -358,6 +358,7 @@ void run_reductions(const struct job *job)
         {"uint64 xor", 8, 8, MPI_UINT64_T, MPI_BXOR, put_uint64, fold_uint64_xor},
         {"uint64 product", 8, 8, MPI_UINT64_T, MPI_PROD, put_uint64, fold_uint64_product},
         {"double max", 8, 8, MPI_DOUBLE, MPI_MAX, put_double, fold_double_max},
+        {"Fortran double max", 8, 8, MPI_DOUBLE_PRECISION, MPI_MAX, put_double, fold_double_max},
         {"float sum", 4, 4, MPI_FLOAT, MPI_SUM, put_float, fold_float_sum},
         {"byte min", 1, 1, MPI_UNSIGNED_CHAR, MPI_MIN, put_byte, fold_byte_min},
         {"maxloc", sizeof(struct double_int), 12, MPI_DOUBLE_INT, MPI_MAXLOC, put_double_int,

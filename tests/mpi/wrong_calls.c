@@ -42,6 +42,13 @@ static int call_type(bool odd)
     return MPI_Allreduce(&in, &out, 1, odd ? MPI_FLOAT : MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 }
 
+static int call_fortran(bool odd)
+{
+    double in = 0, out = 0;
+    return MPI_Allreduce(&in, &out, 1, odd ? MPI_DOUBLE_PRECISION : MPI_INTEGER, MPI_SUM,
+                         MPI_COMM_WORLD);
+}
+
 static int call_order(bool odd)
 {
     int in = 1, out = 0, first, second;
@@ -92,6 +99,7 @@ static const struct wrong wrongs[] = {
     {"operation", call_operation, ALL_FAIL},
     {"count", call_count, ALL_FAIL},
     {"type", call_type, ALL_FAIL},
+    {"fortran", call_fortran, ALL_FAIL},
     {"order", call_order, ALL_FAIL},
     {"nonblocking", call_nonblocking, ALL_FAIL},
     {"length", call_length, ODD_FAILS},
