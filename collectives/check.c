@@ -2,6 +2,7 @@
 #include "check.h"
 #include "dtype.h"
 #include "error.h"
+#include "hash.h"
 #include "peers.h"
 
 #include <endian.h>
@@ -90,11 +91,7 @@ uint64_t vbn_check_count(const struct vbn_call *call)
 
 static uint64_t number_of(const struct vbn_algorithm *algorithm)
 {
-    uint64_t number = 0;
-
-    for (const char *c = algorithm->name; *c; c++)
-        number = number * 31 + (unsigned char)*c;
-    return number;
+    return vbn_hash(algorithm->name, strlen(algorithm->name));
 }
 
 /* "?" where this build has no such algorithm. */

@@ -40,6 +40,16 @@ common_option() {
     esac
 }
 
+# common_options ARGUMENT…: takes them all, in scripts that have no other options; `usage` prints theirs.
+common_options() {
+    while (($# > 0)); do
+        [[ $1 != --help ]] || { usage; exit 0; }
+        (($# > 1)) || misused "unknown option '$1', or its value is missing"
+        common_option "$1" "$2" || misused "unknown option '$1'"
+        shift 2
+    done
+}
+
 # Sets the array `mpirun` to all but the number of ranks and the program.
 make_mpirun() {
     need mpirun openmpi-bin
