@@ -6,6 +6,7 @@
 #include "context.h"
 #include "group.h"
 #include "rma.h"
+#include "wait.h"
 
 #define POLLS_PER_LOOK  64u      /* calls between two looks at the clock, at most */
 #define LOOK_WITHIN_NS  100000u  /* what those calls should take, at most */
@@ -139,7 +140,7 @@ VBN_COLD static int look_around(vbn_context_t *ctx)
     ctx->polls_left = polls_per_look(ctx, now) - 1;
     if (ctx->connecting || now >= ctx->next_events_ns) {
         ctx->next_events_ns = now + EVENTS_EVERY_NS;
-        n += vbn_cm_poll(ctx) + vbn_async_poll(ctx);
+        n += vbn_events_poll(ctx);
     }
     if (now >= ctx->next_acks_ns && !TAILQ_EMPTY(&ctx->acks)) {
         ctx->next_acks_ns = now + ctx->opts.ack_delay_us * 1000u;

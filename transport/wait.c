@@ -14,6 +14,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#define DESCRIPTORS 3 /* that of completions and the two of events */
+
 /* Until an endpoint that cannot go on tries again: mostly an event is first. */
 #define BUSY_NS 100000000u
 
@@ -46,6 +48,21 @@ void vbn_wait_fini(vbn_context_t *ctx)
         close(ctx->wait_fd);
     if (ctx->comp_channel)
         ibv_destroy_comp_channel(ctx->comp_channel);
+}
+
+int vbn_events_poll(vbn_context_t *ctx)
+{
+    struct epoll_event ready[DESCRIPTORS];
+    int waiting = epoll_wait(ctx->wait_fd, ready, DESCRIPTORS, 0);
+    int n = 0;
+
+    for (int i = 0; i < waiting; i++) {
+        if (ready[i].data.fd == ctx->cm.channel->fd)
+            n += vbn_cm_poll(ctx);
+        else if (ready[i].data.fd == ctx->device.verbs->async_fd)
+            n += vbn_async_poll(ctx);
+    }
+    return n;
 }
 
 int vbn_event_fd(const vbn_context_t *ctx)
@@ -172,13 +189,13 @@ static void woken_by(vbn_context_t *ctx, int fd)
 /* Sleeps for SLEEP_NS at most; returns what was done before it could. */
 static int doze(vbn_context_t *ctx, uint64_t sleep_ns)
 {
-    struct epoll_event ready[3];
+    struct epoll_event ready[DESCRIPTORS];
     uint64_t due_ns;
     int n, done;
 
     if (arm(ctx, &due_ns, &done) != VBN_OK)
         return done;
-    n = epoll_wait(ctx->wait_fd, ready, 3, poll_ms(vbn_min(due_ns, sleep_ns)));
+    n = epoll_wait(ctx->wait_fd, ready, DESCRIPTORS, poll_ms(vbn_min(due_ns, sleep_ns)));
     vbn_lock(ctx);
     ctx->looked_ns = vbn_now_ns(ctx); /* calls take no longer for it */
     for (int i = 0; i < n; i++)

@@ -10,4 +10,8 @@
 int vbn_wait_init(vbn_context_t *ctx, struct vbn_error *err);
 void vbn_wait_fini(vbn_context_t *ctx);
 
+/* Takes the events of the connection manager and of the device, and returns how many. One system
+ * call where there are none. */
+int vbn_events_poll(vbn_context_t *ctx);
+
 #endif

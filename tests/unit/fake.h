@@ -200,6 +200,13 @@ bool fake_fails(enum fake_call call);
 int fake_error(enum fake_call call);        /* the same as an error number, 0: it goes well */
 void fake_born(int n);                      /* an object more, or fewer */
 void *fake_alloc(size_t count, size_t len); /* zeroed; never fails */
+
+/* Descriptors that are readable while what they share counts something. The first makes *COUNTER,
+ * 0 before, where there is none. */
+int fake_counter(int *counter);
+void fake_count_up(int counter);
+void fake_count_down(int counter);
+void fake_counter_close(int counter);
 struct ibv_context *fake_cm_verbs(struct fake_device *device); /* librdmacm's own */
 void fake_cm_reset(void);
 

@@ -11,7 +11,6 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -40,6 +39,7 @@ static struct {
     int netlink[2]; /* the sockets are copies of the first end; 0: there are none */
     struct fake_event *event[EVENTS_MAX];
     unsigned event_count;
+    int event_fd; /* counts them; 0: not yet made */
     int unacked;
     uint16_t next_port;
     bool no_disconnect_event;
@@ -49,6 +49,7 @@ void fake_cm_reset(void)
 {
     while (cm.event_count)
         free(cm.event[--cm.event_count]);
+    fake_counter_close(cm.event_fd);
     if (cm.netlink[0]) {
         close(cm.netlink[0]);
         close(cm.netlink[1]);
@@ -178,7 +179,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
     if (fake_fails(FAKE_CREATE_CHANNEL))
         return NULL;
     channel = fake_alloc(1, sizeof(*channel));
-    channel->fd = eventfd(0, EFD_NONBLOCK);
+    channel->fd = fake_counter(&cm.event_fd);
     fake_born(1);
     return channel;
 }
@@ -207,6 +208,7 @@ static struct fake_event *event_new(struct rdma_cm_id *id, enum rdma_cm_event_ty
         e->ev.param.conn.private_data_len = (uint8_t)len;
     }
     cm.event[cm.event_count++] = e;
+    fake_count_up(cm.event_fd);
     return e;
 }
 
@@ -223,6 +225,7 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
         errno = EAGAIN;
         return -1;
     }
+    fake_count_down(cm.event_fd);
     *event = &cm.event[0]->ev;
     memmove(cm.event, cm.event + 1, --cm.event_count * sizeof(cm.event[0]));
     cm.unacked++;
@@ -280,10 +283,12 @@ int rdma_destroy_id(struct rdma_cm_id *id)
     unsigned kept = 0;
 
     for (unsigned i = 0; i < cm.event_count; i++) {
-        if (cm.event[i]->ev.id == id)
-            free(cm.event[i]);
-        else
+        if (cm.event[i]->ev.id != id) {
             cm.event[kept++] = cm.event[i];
+            continue;
+        }
+        free(cm.event[i]);
+        fake_count_down(cm.event_fd);
     }
     cm.event_count = kept;
     free(id);

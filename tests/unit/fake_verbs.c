@@ -44,6 +44,7 @@ static struct {
     uint32_t next_qp_num, next_key;
     struct ibv_async_event async[ASYNC_MAX];
     unsigned async_head, async_count, async_acked;
+    int async_fd; /* counts them; 0: not yet made */
 } fake;
 
 /* --- memory of the fakes' own, which never fails ---------------------------------------------- */
@@ -101,6 +102,32 @@ int fake_live(void)
     return fake.live;
 }
 
+int fake_counter(int *counter)
+{
+    if (!*counter)
+        *counter = eventfd(0, EFD_NONBLOCK | EFD_SEMAPHORE);
+    return dup(*counter);
+}
+
+void fake_count_up(int counter)
+{
+    assert_true(counter);
+    assert_int_equal(eventfd_write(counter, 1), 0);
+}
+
+void fake_count_down(int counter)
+{
+    eventfd_t one;
+
+    assert_int_equal(eventfd_read(counter, &one), 0);
+}
+
+void fake_counter_close(int counter)
+{
+    if (counter)
+        close(counter);
+}
+
 static void context_free(struct ibv_context *verbs)
 {
     close(verbs->async_fd);
@@ -114,6 +141,7 @@ static void fake_verbs_reset(void)
             context_free(fake.cm_verbs[i]);
         free(fake.device[i]);
     }
+    fake_counter_close(fake.async_fd);
 }
 
 void fake_reset(void)
@@ -205,7 +233,7 @@ static struct ibv_context *context_new(struct ibv_device *device)
     struct ibv_context *verbs = fake_alloc(1, sizeof(*verbs));
 
     verbs->device = device;
-    verbs->async_fd = eventfd(0, EFD_NONBLOCK);
+    verbs->async_fd = fake_counter(&fake.async_fd);
     verbs->ops.poll_cq = poll_cq;
     verbs->ops.req_notify_cq = req_notify_cq;
     verbs->ops.post_send = post_send;
@@ -806,6 +834,7 @@ static void async(struct ibv_async_event event)
 {
     assert_true(fake.async_head + fake.async_count < ASYNC_MAX);
     fake.async[fake.async_head + fake.async_count++] = event;
+    fake_count_up(fake.async_fd);
 }
 
 void fake_async(struct ibv_context *verbs, enum ibv_event_type type, struct ibv_qp *qp)
@@ -834,6 +863,7 @@ int ibv_get_async_event(struct ibv_context *verbs, struct ibv_async_event *event
         errno = EAGAIN;
         return -1;
     }
+    fake_count_down(fake.async_fd);
     fake.async_count--;
     *event = fake.async[fake.async_head++];
     return 0;
