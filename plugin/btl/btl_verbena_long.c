@@ -28,8 +28,9 @@ struct part {
 };
 _Static_assert(sizeof(struct part) == 8, "travels between hosts");
 
-/* A convertor may leave the end of a part empty, where the next element would not fit. */
-#define SLACK 16u
+/* A convertor may leave the end of a part empty, where the next element would not fit. The largest
+ * that there is, MPI_C_LONG_DOUBLE_COMPLEX, has as many bytes. */
+#define SLACK 32u
 
 /* Up to where parts pay, with room for ob1's header: on soft-RoCE, and on soft-iWARP, whose reads
  * are answered by a thread of the kernel's that gets its turn behind those who poll. */

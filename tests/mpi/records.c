@@ -10,7 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TAG_RECORD = 1, TAG_PACKED, TAG_ABSOLUTE, TAG_MATRIX, SHORTS = 3, UNTOUCHED = 0x5a };
+enum {
+    TAG_RECORD = 1,
+    TAG_PACKED,
+    TAG_ABSOLUTE,
+    TAG_MATRIX,
+    TAG_WIDE,
+    SHORTS = 3,
+    UNTOUCHED = 0x5a
+};
 
 /* The same fields in two layouts; both have padding, the second also a field of its own. */
 struct plain {
@@ -185,6 +193,39 @@ static void transposed(const struct job *job, int rows, int columns)
     guarded_free(out);
 }
 
+/* Each number of the largest elements that there are, up to MOST, every other one of an array. Who
+ * sends in pieces has to leave the end of a piece empty where the next element does not fit. */
+static void wide(const struct job *job, int most)
+{
+    int right = (job->rank + 1) % job->size, left = (job->rank + job->size - 1) % job->size, bytes;
+    MPI_Datatype element = MPI_C_LONG_DOUBLE_COMPLEX;
+    MPI_Type_size(element, &bytes);
+    size_t stride_bytes = 2 * (size_t)bytes, len_bytes = (size_t)most * stride_bytes;
+    unsigned char *out = guarded_alloc(len_bytes), *in = guarded_alloc(len_bytes);
+    unsigned char *expected = guarded_alloc(len_bytes);
+    memset(expected, UNTOUCHED, len_bytes);
+    for (size_t i = 0; i < len_bytes; i++) {
+        out[i] = (unsigned char)hash_of((uint64_t)job->rank, i, TAG_WIDE);
+        if (i % stride_bytes < (size_t)bytes)
+            expected[i] = (unsigned char)hash_of((uint64_t)left, i, TAG_WIDE);
+    }
+    for (int count = 1; count <= most; count++) {
+        MPI_Datatype type;
+        step("%d elements of %d bytes", count, bytes);
+        MPI_Type_vector(count, 1, 2, element, &type);
+        MPI_Type_commit(&type);
+        memset(in, UNTOUCHED, len_bytes);
+        MPI_Sendrecv(out, 1, type, right, TAG_WIDE, in, 1, type, left, TAG_WIDE, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+        if (memcmp(in, expected, (size_t)count * stride_bytes) != 0)
+            bytes_check(in, expected, (size_t)count * stride_bytes, left);
+        MPI_Type_free(&type);
+    }
+    guarded_free(expected);
+    guarded_free(in);
+    guarded_free(out);
+}
+
 void run_records(const struct job *job)
 {
     static const int counts[] = {0, 1, 100, 3000, 20000};
@@ -195,4 +236,5 @@ void run_records(const struct job *job)
     transposed(job, 10, 7);
     transposed(job, 123, 57);
     transposed(job, 301, 203);
+    wide(job, 1540); /* beyond the eager limit of soft-RoCE */
 }
