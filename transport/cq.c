@@ -28,7 +28,8 @@ static struct vbn_cq *add_queue(vbn_context_t *ctx)
     cq->size = cqs->size;
     cq->reserved = cqs->shared;
     list[cqs->count++] = cq;
-    ctx->armed = false; /* this one is not */
+    if (ctx->armed && ibv_req_notify_cq(cq->cq, 0)) /* somebody may be asleep */
+        ctx->armed = false;
     return cq;
 }
 
