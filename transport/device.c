@@ -270,10 +270,11 @@ static int query(vbn_context_t *ctx, struct vbn_error *err)
     dev->sound_reads = attr.vendor_id != VENDOR_SOFT_ROCE || ctx->opts.trust_reads;
     dev->good_reads = !dev->software || ctx->opts.trust_reads;
     dev->cq_size = (uint32_t)vbn_min(ctx->opts.cq_size, (uint64_t)attr.max_cqe);
+    dev->max_qp_wr = (uint32_t)attr.max_qp_wr;
     dev->max_srq_wr = (uint32_t)attr.max_srq_wr;
     dev->max_sge = (uint32_t)attr.max_sge;
     /* The other half of a completion queue is for receives. */
-    dev->sq_depth = (uint32_t)vbn_min(vbn_min(ctx->opts.sq_depth, (uint64_t)attr.max_qp_wr - 1),
+    dev->sq_depth = (uint32_t)vbn_min(vbn_min(ctx->opts.sq_depth, (uint64_t)dev->max_qp_wr - 1),
                                       vbn_max(dev->cq_size / 2, 2) - 1);
     dev->max_read_out = (uint8_t)vbn_min(ctx->opts.read_depth, (uint64_t)attr.max_qp_init_rd_atom);
     dev->max_read_in = (uint8_t)vbn_min(ctx->opts.read_depth, (uint64_t)attr.max_qp_rd_atom);

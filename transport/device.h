@@ -19,7 +19,7 @@ struct vbn_device {
     bool good_reads;  /* and is as quick as a write: what is long is read */
     bool keeps_drain; /* what is posted in the error state never completes: soft-iWARP; as seen */
     bool link_up; /* as far as is known: nothing is asked of the connection manager without it */
-    uint32_t cq_size, max_srq_wr, max_sge, max_inline, sq_depth;
+    uint32_t cq_size, max_qp_wr, max_srq_wr, max_sge, max_inline, sq_depth;
     uint8_t max_read_out, max_read_in; /* RDMA reads in flight as initiator, as responder */
     uint32_t max_msg_size;
     uint32_t signal_from; /* bytes of sends that are quicker if they ask for their completion */

@@ -368,9 +368,9 @@ void vbn_qp_destroy(struct vbn_conn *conn)
 
     if (q->qp) {
         vbn_cqs_poll_all(conn->ctx); /* mlx5 and others take out what has not been polled */
+        vbn_qpmap_remove(&conn->ctx->qpmap, q->qp_num); /* the next one may have it */
         ibv_destroy_qp(q->qp);
         vbn_cqs_poll_all(conn->ctx); /* what others leave still points to us */
-        vbn_qpmap_remove(&conn->ctx->qpmap, q->qp_num);
         q->qp = NULL;
     }
     for (; q->tail != q->head; q->tail++)

@@ -122,6 +122,8 @@ static inline void deliver(vbn_context_t *ctx, vbn_endpoint_t *ep, const struct 
         ctx->counters.bad_messages++;
         return;
     }
+    if (vbn_unlikely(ep->released))
+        return;
     vbn_unlock(ctx);
     am.fn(am.arg, ep, hdr->id, data, hdr->len);
     vbn_lock(ctx);
@@ -528,8 +530,10 @@ static uint16_t grant_own(const vbn_context_t *ctx)
     const struct vbn_pool *pool = &ctx->rx.pool;
     uint32_t free = vbn_pool_left(pool);
     uint32_t window = free > VBN_RX_SLACK ? (free - VBN_RX_SLACK) / 4 : 0;
+    uint32_t most = ctx->device.max_qp_wr;
 
     window = (uint32_t)vbn_min(window, ctx->opts.window);
+    window = vbn_min(window, most > VBN_RX_SLACK ? most - VBN_RX_SLACK : 0);
     return window < VBN_WINDOW_MIN ? 0 : (uint16_t)window;
 }
 

@@ -9,10 +9,10 @@
 
 /* --- giving a receive its message ------------------------------------------------------------- */
 
-/* The caller knows no endpoint that it has not asked for. */
+/* The caller knows no endpoint that it has not asked for, and none that it has closed. */
 static vbn_peer_t *peer_of(vbn_endpoint_t *ep)
 {
-    return ep->claimed ? (vbn_peer_t *)ep : NULL;
+    return ep->claimed && !ep->released ? (vbn_peer_t *)ep : NULL;
 }
 
 void vbn_tag_note_sender(vbn_endpoint_t *ep, struct vbn_tag_op *t, uint64_t tag, uint64_t len)

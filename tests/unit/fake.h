@@ -150,6 +150,9 @@ void fake_flush_by_itself(bool yes);
  * its completion queue, as libmlx5's do. */
 void fake_destroy_purges(bool yes);
 
+/* Called for each queue pair before it is destroyed; NULL, the default: nothing is. */
+void fake_on_destroy_qp(void (*fn)(const struct ibv_qp *qp));
+
 /* Any completion. */
 void fake_completion(struct ibv_cq *cq, const struct ibv_wc *wc);
 unsigned fake_completions(const struct ibv_cq *cq); /* not yet polled */

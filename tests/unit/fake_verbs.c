@@ -41,6 +41,7 @@ static struct {
     unsigned cq_count;
     unsigned recv_taken;
     bool flush_by_itself, destroy_purges;
+    void (*on_destroy_qp)(const struct ibv_qp *qp);
     uint32_t next_qp_num, next_key;
     struct ibv_async_event async[ASYNC_MAX];
     unsigned async_head, async_count, async_acked;
@@ -657,11 +658,16 @@ struct fake_qp *fake_qp(struct ibv_qp *qp)
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
+    struct fake_device *device;
     struct fake_qp *qp;
+    uint32_t most;
 
     if (fake_fails(FAKE_CREATE_QP))
         return NULL;
-    if (init->cap.max_inline_data > device_of(pd->context)->max_inline) {
+    device = device_of(pd->context);
+    most = (uint32_t)device->attr.max_qp_wr;
+    if (init->cap.max_inline_data > device->max_inline || init->cap.max_send_wr > most ||
+        init->cap.max_recv_wr > most) {
         errno = EINVAL;
         return NULL;
     }
@@ -700,8 +706,15 @@ static void purge(struct fake_cq *cq, uint32_t qp_num)
     cq->count = kept;
 }
 
+void fake_on_destroy_qp(void (*fn)(const struct ibv_qp *qp))
+{
+    fake.on_destroy_qp = fn;
+}
+
 int ibv_destroy_qp(struct ibv_qp *qp)
 {
+    if (fake.on_destroy_qp)
+        fake.on_destroy_qp(qp);
     if (fake.destroy_purges)
         purge((struct fake_cq *)qp->send_cq, qp->qp_num);
     rq_free(&fake_qp(qp)->rq);

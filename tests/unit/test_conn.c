@@ -600,6 +600,36 @@ static void own_receives_are_drained_too(void **state)
     assert_int_equal(ctx->rx.pool.free_count + ctx->rx.pool.max - ctx->rx.pool.count, free);
 }
 
+static void number_is_free(const struct ibv_qp *qp)
+{
+    assert_null(vbn_qpmap_find(&ctx->qpmap, qp->qp_num));
+}
+
+/* A callback of what is polled behind that may make another one, which may have the same number. */
+static void queue_pair_s_number_goes_before_it(void **state)
+{
+    struct vbn_conn *conn = lone_connect(ctx, 7);
+
+    (void)state;
+    assert_ptr_equal(vbn_qpmap_find(&ctx->qpmap, conn->q.qp_num), conn);
+    fake_on_destroy_qp(number_is_free);
+    vbn_conn_fail(conn, VBN_EV_GONE, "test");
+    lone_pass(ctx, 4);
+    assert_true(TAILQ_EMPTY(&ctx->conns));
+}
+
+static void own_receives_fit_the_device_s_queue(void **state)
+{
+    struct fake_device *device = (struct fake_device *)ctx->device.verbs->device;
+    enum { WINDOW = 9 };
+
+    (void)state;
+    lone_close(ctx);
+    device->attr.max_qp_wr = WINDOW + VBN_RX_SLACK;
+    ctx = lone_open(no_srq);
+    assert_int_equal(fake_qp_posted(lone_connect(ctx, 7)->q.qp), WINDOW + VBN_RX_SLACK);
+}
+
 static void first_cause_is_told(void **state)
 {
     struct vbn_conn *conn = lone_connect(ctx, 7);
@@ -719,6 +749,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(last_words_are_heard_before_the_cut, setup, teardown),
         cmocka_unit_test_setup_teardown(own_receives_are_taken_back, setup, teardown),
         cmocka_unit_test_setup_teardown(own_receives_are_drained_too, setup, teardown),
+        cmocka_unit_test_setup_teardown(queue_pair_s_number_goes_before_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(own_receives_fit_the_device_s_queue, setup, teardown),
         cmocka_unit_test_setup_teardown(first_cause_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(device_event_ends_one, setup, teardown),
         cmocka_unit_test_setup_teardown(device_event_ends_all, setup, teardown),

@@ -716,6 +716,22 @@ static bool receive_is_over(void)
     return receive.status != VBN_PENDING;
 }
 
+/* What was under way when its endpoint was closed arrives, from nobody. */
+static void receive_of_who_was_closed(void **state)
+{
+    (void)state;
+    open_and_greet(NULL);
+    fabric_enter(side[1].rank);
+    assert_int_equal(vbn_tag_recv(side[1].ctx, NULL, bytes[1], 1, 2, VBN_TAG_MAX, &receive),
+                     VBN_PENDING);
+    assert_true(tag_send(0, 1, 1, 2, &sends[1]) >= 0);
+    close_endpoint(1, 0);
+    pair_until(receive_is_over, 1000);
+    assert_int_equal(receive.status, VBN_OK);
+    assert_null(receive.peer);
+    pair_close();
+}
+
 static bool offer_is_refused(void)
 {
     return vbn_tag_of(&receive)->state == VBN_TAG_REFUSED;
@@ -944,6 +960,7 @@ int main(void)
         T(link_that_flaps),
         T(device_removed),
         T(nothing_lingers_after_a_failure),
+        T(receive_of_who_was_closed),
         T(refused_while_nothing_may_be_early),
         T(sleeps_with_messages_held),
         T(sleeps_with_sends_that_wait),

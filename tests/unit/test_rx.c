@@ -167,6 +167,7 @@ static void handler_closes_its_endpoint(void **state)
     got.act = close_inside;
     lone_am(conn, 5, "x", 1);
     lone_am(conn, 5, "x", 1); /* the peer does not know yet */
+    assert_int_equal(got.calls, 1);
     lone_complete(conn);
     lone_progress(ctx);
     assert_null(vbn_endpoint_find(ctx, 7));
