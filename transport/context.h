@@ -64,6 +64,7 @@ struct vbn_context {
     vbn_endpoint_t nobody;     /* in no hash: of connections whose peer is not known yet */
     LIST_HEAD(, vbn_half) halves;
     LIST_HEAD(, vbn_group) groups;
+    struct vbn_group_name *group_names; /* hash by hash */
     TAILQ_HEAD(, vbn_conn) conns;
     TAILQ_HEAD(, vbn_conn) acks; /* have received what the peer was not told */
     TAILQ_HEAD(, vbn_endpoint) failed;

@@ -23,15 +23,48 @@
 /* --- its address
  * --------------------------------------------------------------------------------------- */
 
+static struct vbn_group_name *name_of(vbn_context_t *ctx, uint64_t hash)
+{
+    struct vbn_group_name *name;
+
+    HASH_FIND(hh, ctx->group_names, &hash, sizeof(hash), name);
+    if (name)
+        return name;
+    name = calloc(1, sizeof(*name));
+    if (!name)
+        return NULL;
+    name->hash = hash;
+    HASH_ADD(hh, ctx->group_names, hash, sizeof(name->hash), name);
+    if (name->hh.tbl)
+        return name;
+    free(name);
+    return NULL;
+}
+
 /* The same for all members, and for nobody else. */
-static uint64_t identity(const vbn_context_t *ctx, uint64_t key, vbn_peer_t *const *peers,
-                         uint32_t count, uint32_t me)
+static uint64_t hash_of(const vbn_context_t *ctx, uint64_t key, vbn_peer_t *const *peers,
+                        uint32_t count, uint32_t me)
 {
     uint64_t hash = vbn_hash_word(vbn_hash_word(VBN_HASH_START, ctx->opts.job_key), key);
 
     for (uint32_t i = 0; i < count; i++)
         hash = vbn_hash_word(hash, i == me ? ctx->uid : ((vbn_endpoint_t *)peers[i])->uid);
     return hash;
+}
+
+/*
+ * The group's number on the wire. Who has closed one and opens it again may hear of the older from
+ * members that have not, so it is another one each time. All open the same as often: who could not
+ * count that will not be heard by the others.
+ */
+static int identify(vbn_group_t *g, uint64_t hash)
+{
+    struct vbn_group_name *name = name_of(g->ctx, hash);
+
+    if (!name)
+        return VBN_ERR_NO_MEMORY;
+    g->id = vbn_hash_word(hash, name->opened++);
+    return VBN_OK;
 }
 
 /* Of the range for private use: 239.x.y.z (RFC 2365), or ff15:: (RFC 4291). Groups that get the
@@ -365,9 +398,10 @@ static int open_locked(vbn_context_t *ctx, uint64_t key, vbn_peer_t *const *peer
         return vbn_error_set(err, VBN_ERR_DEVICE, "device %s: %s has no multicast",
                              ctx->device.name, ctx->device.iwarp ? "iWARP" : "it");
     g = make(ctx, peers, count, me);
-    if (!g)
+    if (!g || identify(g, hash_of(ctx, key, peers, count, me))) {
+        free(g);
         return vbn_error_set(err, VBN_ERR_NO_MEMORY, "no memory for a group of %u", count);
-    g->id = identity(ctx, key, peers, count, me);
+    }
     g->address = address_of(&ctx->device.addrs[0].addr, g->id);
     LIST_INSERT_HEAD(&ctx->groups, g, entry);
     rc = join(g);
@@ -520,11 +554,17 @@ void vbn_groups_abandon(vbn_context_t *ctx)
 
 void vbn_groups_fini(vbn_context_t *ctx)
 {
+    struct vbn_group_name *name, *next;
     vbn_group_t *g;
 
     while ((g = LIST_FIRST(&ctx->groups))) {
         LIST_REMOVE(g, entry);
         drop_qp(g);
         destroy(g);
+    }
+    HASH_ITER(hh, ctx->group_names, name, next)
+    {
+        HASH_DELETE(hh, ctx->group_names, name);
+        free(name);
     }
 }

@@ -19,6 +19,7 @@
 #define VBN_GROUP_H
 
 #include "base.h"
+#include "endpoint.h"
 #include "netif.h"
 #include "pool.h"
 #include "tag.h"
@@ -50,6 +51,12 @@ struct vbn_landing {
     vbn_group_t *group;
     struct ibv_sge sge;
     struct ibv_recv_wr wr;
+};
+
+/* What the members of a group have in common, and how many of them have been opened here. */
+struct vbn_group_name {
+    uint64_t hash, opened;
+    UT_hash_handle hh; /* in ctx->group_names */
 };
 
 struct vbn_group_member {

@@ -234,7 +234,8 @@ struct vbn_transport {
      * way.
      *
      * Each of COUNT members opens it with the same KEY and with all members in the same order in
-     * PEERS, where its own place, ME, is not looked at. Never blocks. VBN_ERR_DEVICE: this device
+     * PEERS, where its own place, ME, is not looked at; those that have the same key and members,
+     * one after another, in the same order on all. Never blocks. VBN_ERR_DEVICE: this device
      * cannot do that.
      */
     int (*group_open)(vbn_port_t *port, uint64_t key, vbn_peer_t *const *peers, uint32_t count,

@@ -846,6 +846,36 @@ static void acknowledged_for_closed_late(void **state)
     assert_int_equal(ep[ONE]->state, VBN_EP_OPEN);
 }
 
+/* ONE has not closed the older yet, nor heard that it is closed here. */
+static void opened_again_it_is_another(void **state)
+{
+    uint64_t older;
+
+    (void)state;
+    make_ready_and_quiet();
+    older = group->id;
+    assert_int_equal(send_value(&op[0], &one), VBN_OK);
+    vbn_group_close(group);
+    group = open_group();
+    assert_int_not_equal(group->id, older);
+    LIST_FOREACH(group, &ctx->groups, entry)
+    {
+        if (group->id == older)
+            break;
+    }
+    assert_non_null(group); /* it is acknowledged, not the new one */
+    word_of(ONE, VBN_CAST_ACK, 1);
+    assert_int_equal(group->member[ONE].acked, 1);
+    assert_int_equal(ep[ONE]->state, VBN_EP_OPEN);
+    for (unsigned failures = 0; failures < 2; failures++) { /* the group's memory, its name's */
+        vbn_peer_t *peers[2] = {NULL, (vbn_peer_t *)ep[ONE]};
+        struct vbn_error err;
+
+        unit_fail_alloc(failures + 1);
+        assert_int_equal(vbn_group_open(ctx, 6, peers, 2, ME, &group, &err), VBN_ERR_NO_MEMORY);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -888,6 +918,7 @@ int main(void)
         TEST(answers_no_more_after_the_farewell),
         TEST(acknowledged_for_closed),
         TEST(acknowledged_for_closed_late),
+        TEST(opened_again_it_is_another),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
