@@ -37,8 +37,8 @@ static void build(struct vbn_sched *sched, const struct vbn_call *call)
 static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
 {
     cost->depth = 2 * vbn_tree_levels(call);
-    cost->rounds = cost->depth * (double)(call->param - 1);
     cost->messages = vbn_tree_degree(call);
+    cost->rounds = 2 * cost->messages;
     cost->all_messages = 2 * (call->size - 1.0);
 }
 

@@ -21,10 +21,8 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
     double m = (double)call->count * (double)call->elem;
 
     cost->depth = vbn_tree_levels(call);
-    cost->rounds = cost->depth * (double)(call->param - 1);
-    cost->path_bytes = cost->rounds * m;
-    cost->messages = vbn_tree_degree(call);
-    cost->bytes = cost->messages * m;
+    cost->rounds = cost->messages = vbn_tree_degree(call);
+    cost->path_bytes = cost->bytes = cost->messages * m;
     cost->all_messages = call->size - 1.0;
     cost->all_bytes = cost->all_messages * m;
 }

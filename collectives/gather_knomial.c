@@ -84,7 +84,7 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
             if (vbn_tree_span(&tree, (uint32_t)d, reach) * block > cost->bytes)
                 cost->bytes = vbn_tree_span(&tree, (uint32_t)d, reach) * block;
     cost->depth = vbn_tree_levels(call);
-    cost->rounds = cost->depth * (double)(call->param - 1);
+    cost->rounds = vbn_tree_degree(call);
     cost->path_bytes = (call->size - 1.0) * block;
     cost->messages = 1;
     cost->all_messages = call->size - 1.0;

@@ -81,13 +81,13 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
     double m = (double)call->count * (double)call->elem;
 
     cost->depth = vbn_tree_levels(call);
-    cost->rounds = cost->depth * (double)(call->param - 1);
+    cost->rounds = vbn_tree_degree(call);
     cost->path_bytes = cost->rounds * m;
     cost->messages = 1;
     cost->bytes = m;
     cost->all_messages = call->size - 1.0;
     cost->all_bytes = cost->all_messages * m;
-    cost->reduced = vbn_tree_degree(call) * m;
+    cost->reduced = cost->rounds * m;
 }
 
 const struct vbn_algorithm vbn_reduce_knomial = {VBN_COLL_REDUCE, "knomial", VBN_ALGO_RADIX, 2,

@@ -72,8 +72,7 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
     double block = (double)call->count * (double)call->elem;
 
     cost->depth = vbn_tree_levels(call);
-    cost->rounds = cost->depth * (double)(call->param - 1);
-    cost->messages = vbn_tree_degree(call);
+    cost->rounds = cost->messages = vbn_tree_degree(call);
     cost->path_bytes = cost->bytes = (call->size - 1.0) * block;
     cost->all_messages = call->size - 1.0;
     cost->all_bytes = vbn_tree_path_sum(call->size, call->param) * block;

@@ -91,7 +91,8 @@ static inline double vbn_tree_path_sum(uint32_t size, uint64_t radix)
     return sum;
 }
 
-/* How many children the root has. */
+/* How many children the root has: as many messages, one after another, as the longest way has. They
+ * are ⌈log_k p⌉ (k-1), as the algorithms' costs say, where p is a power of k, else fewer. */
 static inline double vbn_tree_degree(const struct vbn_call *call)
 {
     double degree = 0;

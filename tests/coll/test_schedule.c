@@ -71,6 +71,8 @@ static bool only_at_root(enum vbn_coll coll)
            coll == VBN_COLL_SCATTER || coll == VBN_COLL_SCATTERV;
 }
 
+static size_t radix; /* 0: the algorithm's own */
+
 enum { ORDERED = 1, IN_PLACE = 2, KINDS = 4 };
 
 static bool job_make(struct job *job, const struct vbn_algorithm *algorithm, uint32_t size,
@@ -93,7 +95,8 @@ static bool job_make(struct job *job, const struct vbn_algorithm *algorithm, uin
         call->count = count;
     if (call->coll == VBN_COLL_BARRIER)
         call->count = 0;
-    call->param = vbn_algorithm_param(algorithm, size, 0);
+    call->param =
+        vbn_algorithm_param(algorithm, size, algorithm->limits & VBN_ALGO_RADIX ? radix : 0);
     if (algorithm->limits & VBN_ALGO_SEGMENT)
         call->param = (call->count * call->elem + 3) / 4;
     if (!vbn_algorithm_fits(algorithm, call))
@@ -439,6 +442,25 @@ static void longest_paths_are_theory_s(void **state)
     for_all(33, check_clock, false, 0);
 }
 
+static void check_tree(const struct job *job)
+{
+    struct vbn_coll_cost theory = vbn_algorithm_cost(job->algorithm, &job->call);
+    double rounds = run_clock(job, 0, 1, 0);
+
+    if (strcmp(job->algorithm->name, "knomial") == 0 && !near(rounds, theory.rounds))
+        fail_msg("%s, radix %zu: %g rounds; theory has %g", job->name, job->call.param, rounds,
+                 theory.rounds);
+}
+
+/* Exactly, also where the tree is not full. */
+static void rounds_of_trees_of_all_radices_are_theory_s(void **state)
+{
+    (void)state;
+    for (radix = 2; radix <= 9; radix++)
+        for_all(33, check_tree, false, 0);
+    radix = 0;
+}
+
 /* Costs are to be had for more ranks than there are. */
 static void costs_reach_to_many_ranks(void **state)
 {
@@ -515,6 +537,7 @@ int main(void)
         cmocka_unit_test(messages_have_partners_and_memory),
         cmocka_unit_test(messages_and_bytes_are_theory_s),
         cmocka_unit_test(longest_paths_are_theory_s),
+        cmocka_unit_test(rounds_of_trees_of_all_radices_are_theory_s),
         cmocka_unit_test(costs_reach_to_many_ranks),
         cmocka_unit_test(a_schedule_without_memory_says_so),
         cmocka_unit_test(casts_are_cut_and_left_out),

@@ -831,6 +831,39 @@ static void nothing_is_agreed_about_bad_options(void **state)
 
 #define MORE_RANKS 33u
 
+/* Rank 0 of a team of SIZE that has PROCESSORS; it can start nothing. */
+static void open_one(struct fixture *f, uint32_t size, uint32_t processors, uint64_t eager_bytes)
+{
+    struct vbn_team_options opts = options(f);
+    vbn_peer_t *peers[MORE_RANKS];
+
+    for (uint32_t i = 0; i < MORE_RANKS; i++)
+        peers[i] = loop_peers(f->loop, 0)[1];
+    opts.processors = processors;
+    opts.eager_bytes = eager_bytes;
+    assert_int_equal(vbn_team_create(loop_table(), loop_port(f->loop, 0), peers, size, 0, 1, &opts,
+                                     &f->team[0], NULL),
+                     VBN_OK);
+}
+
+/* What is offered costs its turns at each level of the tree; its bytes need fewer of these. */
+static void more_ranks_have_trees_of_fewer_levels(void **state)
+{
+    struct loop_options loop = {.eager_limit = SIZE_MAX};
+    struct fixture f;
+
+    (void)state;
+    open_loop(&f, &loop);
+    for (uint32_t size = 4; size <= 8; size += 4) {
+        open_one(&f, size, 2, DEFAULT_EAGER);
+        assert_string_equal(chosen_from(&f, 1, MANY), "knomial");
+        assert_string_equal(chosen_from(&f, 2, MANY), "knomial");
+        assert_int_equal(chosen_param, size / 2);
+        vbn_team_destroy(f.team[0]);
+    }
+    assert_int_equal(loop_destroy(f.loop), 0);
+}
+
 /* HASH, and what rank 0 of a team of SIZE with PROCESSORS does for COLL with COUNT bytes. */
 static uint64_t add_choice(uint64_t hash, struct fixture *f, enum vbn_coll coll, size_t count)
 {
@@ -852,15 +885,8 @@ static uint64_t add_choices(uint64_t hash, struct fixture *f, uint32_t size, uin
         VBN_COLL_BARRIER,   VBN_COLL_BCAST,  VBN_COLL_REDUCE,  VBN_COLL_ALLREDUCE,
         VBN_COLL_ALLGATHER, VBN_COLL_GATHER, VBN_COLL_SCATTER, VBN_COLL_REDUCE_SCATTER_BLOCK,
         VBN_COLL_ALLTOALL,  VBN_COLL_SCAN,   VBN_COLL_EXSCAN};
-    struct vbn_team_options opts = options(f);
-    vbn_peer_t *peers[MORE_RANKS];
 
-    for (uint32_t i = 0; i < MORE_RANKS; i++)
-        peers[i] = loop_peers(f->loop, 0)[1];
-    opts.processors = processors;
-    assert_int_equal(vbn_team_create(loop_table(), loop_port(f->loop, 0), peers, size, 0, 1, &opts,
-                                     &f->team[0], NULL),
-                     VBN_OK);
+    open_one(f, size, processors, options(f).eager_bytes);
     f->team[0]->group.state = group;
     for (size_t c = 0; c < sizeof(colls) / sizeof(colls[0]); c++)
         for (size_t count = 4; count <= 1 << 20; count *= 4)
@@ -873,7 +899,7 @@ static uint64_t add_choices(uint64_t hash, struct fixture *f, uint32_t size, uin
 static void choices_are_numbered(void **state)
 {
     static const uint32_t sizes[] = {2, 3, 4, 5, 7, 8, 16, MORE_RANKS};
-    const uint64_t sum_of_choices = UINT64_C(0xfdaaf8b89a58b796);
+    const uint64_t sum_of_choices = UINT64_C(0x98ad8ca09ed3895f);
     struct loop_options loop = {.eager_limit = SIZE_MAX};
     struct fixture f;
     uint64_t hash = VBN_CHOICES;
@@ -2274,6 +2300,7 @@ int main(void)
         cmocka_unit_test(rules_are_agreed_about),
         cmocka_unit_test(what_does_not_decide_may_differ),
         cmocka_unit_test(nothing_is_agreed_about_bad_options),
+        cmocka_unit_test(more_ranks_have_trees_of_fewer_levels),
         cmocka_unit_test(choices_are_numbered),
         cmocka_unit_test(persistent_requests_start_in_any_order),
         cmocka_unit_test(a_request_freed_under_way_goes_on),
