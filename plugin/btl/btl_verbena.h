@@ -321,6 +321,11 @@ int btl_verbena_finalize(mca_btl_base_module_t *btl);
  */
 btl_verbena_endpoint_t *btl_verbena_endpoint_of(btl_verbena_module_t *module, opal_proc_t *proc);
 
+/* The same of the process called NAME; NULL also where that is not PEER. */
+btl_verbena_endpoint_t *btl_verbena_endpoint_of_peer(btl_verbena_module_t *module,
+                                                     const vbn_endpoint_t *peer,
+                                                     opal_process_name_t name);
+
 /* The transport's callback: a connection is lost. ARG is the module. */
 void btl_verbena_endpoint_error(void *arg, vbn_endpoint_t *peer, int status, const char *reason);
 

@@ -13,6 +13,8 @@
 #include "opal/mca/btl/btl.h"
 #include "opal/runtime/opal.h"
 
+#include "verbena.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -132,13 +134,20 @@ static inline bool btl_verbena_osc_rdma_fits(bool sound_reads)
            (sound_reads && (mended || btl_verbena_job_has(BTL_VERBENA_JOB_NODES) == 1));
 }
 
+/* Gives PEER's endpoint here, which is made where Open MPI has not asked for it; NULL where it is
+ * of another job. Takes long then: it makes those of others, too. Open MPI 5 needs it. */
+struct mca_btl_base_endpoint_t *btl_verbena_sender(mca_btl_base_module_t *btl,
+                                                   const vbn_endpoint_t *peer);
+
 /*
- * Hands one received message, COUNT pieces, to whoever registered TAG; they may be changed in
- * place. ARRIVAL is all zero but for what was written here before: to clear one for each message
- * would cost more than all else here. False when nobody has.
+ * Hands one received message of PEER's, COUNT pieces, to whoever registered TAG; they may be
+ * changed in place. Open MPI's own one-sided operations by messages, of release 5, answer it by the
+ * endpoint that they find in it, and abort where they find none. ARRIVAL is all zero but for what
+ * was written here before: to clear one for each message would cost more than all else here. False
+ * when nobody takes it.
  */
-static inline bool btl_verbena_deliver(mca_btl_base_module_t *btl, mca_btl_base_tag_t tag,
-                                       btl_verbena_arrival_t *arrival,
+static inline bool btl_verbena_deliver(mca_btl_base_module_t *btl, const vbn_endpoint_t *peer,
+                                       mca_btl_base_tag_t tag, btl_verbena_arrival_t *arrival,
                                        mca_btl_base_segment_t *segments, size_t count)
 {
     const mca_btl_active_message_callback_t *upper = &mca_btl_base_active_message_trigger[tag];
@@ -148,8 +157,14 @@ static inline bool btl_verbena_deliver(mca_btl_base_module_t *btl, mca_btl_base_
     arrival->des_segments = segments;
     arrival->des_segment_count = count;
 #if OPAL_MAJOR_VERSION == 4
+    (void)peer;
     upper->cbfunc(btl, tag, arrival, upper->cbdata);
 #else
+    if ((tag & MCA_BTL_AM_FRAMEWORK_MASK) == MCA_BTL_TAG_BTL_BASE) {
+        arrival->endpoint = btl_verbena_sender(btl, peer);
+        if (!arrival->endpoint)
+            return false;
+    }
     arrival->tag = tag;
     arrival->cbdata = upper->cbdata;
     upper->cbfunc(btl, arrival);

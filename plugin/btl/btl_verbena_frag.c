@@ -452,7 +452,7 @@ void btl_verbena_receive(void *arg, vbn_endpoint_t *peer, uint8_t id, void *data
     btl_verbena_module_t *module = arg;
     mca_btl_base_segment_t segment = {.seg_addr.pval = data, .seg_len = len};
 
-    (void)peer;
-    if (OPAL_UNLIKELY(!btl_verbena_deliver(&module->super, id, &module->arrival, &segment, 1)))
+    if (OPAL_UNLIKELY(
+            !btl_verbena_deliver(&module->super, peer, id, &module->arrival, &segment, 1)))
         btl_verbena_nobody_takes(id, len);
 }

@@ -232,8 +232,8 @@ static void hand_up(btl_verbena_module_t *module, btl_verbena_long_t *item, void
     };
 
     opal_list_remove_item(&module->assembling, &item->super.super);
-    if (OPAL_UNLIKELY(
-            !btl_verbena_deliver(&module->super, item->tag, &module->arrival, segments, 2)))
+    if (OPAL_UNLIKELY(!btl_verbena_deliver(&module->super, item->peer, item->tag, &module->arrival,
+                                           segments, 2)))
         btl_verbena_nobody_takes(item->tag, item->total);
     opal_free_list_return(&module->assemblies, &item->super);
 }

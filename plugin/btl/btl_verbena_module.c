@@ -344,6 +344,29 @@ btl_verbena_endpoint_t *btl_verbena_endpoint_of(btl_verbena_module_t *module, op
     return endpoint ? endpoint : endpoint_create(module, proc);
 }
 
+btl_verbena_endpoint_t *btl_verbena_endpoint_of_peer(btl_verbena_module_t *module,
+                                                     const vbn_endpoint_t *peer,
+                                                     opal_process_name_t name)
+{
+    opal_proc_t *proc = opal_proc_for_name(name);
+    btl_verbena_endpoint_t *endpoint = NULL;
+
+    if (proc && proc != opal_proc_local_get())
+        endpoint = btl_verbena_endpoint_of(module, proc);
+    return endpoint && endpoint->peer == peer ? endpoint : NULL;
+}
+
+btl_verbena_endpoint_t *btl_verbena_sender(mca_btl_base_module_t *btl, const vbn_endpoint_t *peer)
+{
+    btl_verbena_module_t *module = (btl_verbena_module_t *)btl;
+    opal_process_name_t name = {.jobid = OPAL_PROC_MY_NAME.jobid};
+    btl_verbena_endpoint_t *sender = vbn_endpoint_user(peer);
+
+    for (name.vpid = 0; !sender && name.vpid < module->ranks; name.vpid++)
+        sender = btl_verbena_endpoint_of_peer(module, peer, name);
+    return sender;
+}
+
 /*
  * Messages to itself are the business of btl/self, which goes before. But one-sided communication
  * takes one BTL for all ranks of a window (osc/rdma's peers, 4.1), and asks this one, too. Where

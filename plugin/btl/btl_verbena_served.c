@@ -506,15 +506,12 @@ static btl_verbena_endpoint_t *asking(btl_verbena_module_t *module, vbn_endpoint
 {
     opal_process_name_t name = {.jobid = ntohl(r->jobid), .vpid = ntohl(r->vpid)};
     btl_verbena_endpoint_t *endpoint = vbn_endpoint_user(peer);
-    opal_proc_t *proc;
 
     if (OPAL_LIKELY(endpoint != NULL))
         return endpoint;
     if (name.jobid != OPAL_PROC_MY_NAME.jobid || name.vpid >= module->ranks)
         return NULL;
-    proc = opal_proc_for_name(name);
-    endpoint = proc ? btl_verbena_endpoint_of(module, proc) : NULL;
-    return endpoint && endpoint->peer == peer ? endpoint : NULL;
+    return btl_verbena_endpoint_of_peer(module, peer, name);
 }
 
 static void request_came(void *arg, vbn_endpoint_t *peer, uint8_t id, void *data, size_t len)

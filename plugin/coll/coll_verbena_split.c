@@ -8,7 +8,8 @@
  * fails, all of them hear of it, and it stays with the components below.
  *
  * Open MPI gives out numbers of communicators one communicator after another, so a rank that makes
- * parts waits for an MPI_Comm_idup() that it has begun before, as it would in MPI_Comm_dup().
+ * parts waits for an MPI_Comm_idup() that it has begun before, as it would in MPI_Comm_dup(); and
+ * threads that make those of two communicators at once wait for one another (doc/collectives.md).
  */
 #include "coll_verbena.h"
 
