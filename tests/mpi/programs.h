@@ -28,6 +28,7 @@ void run_overlap(const struct job *job);
 void run_communicators(const struct job *job);
 void run_freed(const struct job *job);
 void run_rma(const struct job *job);
+void run_rma_ops(const struct job *job);
 void run_passive(const struct job *job);
 void run_attached(const struct job *job);
 void run_threads(const struct job *job);

@@ -258,7 +258,7 @@ static void combinations(struct window *window)
         combine(window, &all[i]);
 }
 
-static void use(struct window *window)
+static void transfers(struct window *window)
 {
     write_all(window, false);
     read_all(window);
@@ -267,7 +267,6 @@ static void use(struct window *window)
     post_start(window);
     counter(window);
     compare_and_swap(window);
-    combinations(window);
 }
 
 /* Messages from and into memory that has been a window's, on every other rank. The last come into
@@ -288,7 +287,8 @@ static void halves(const struct job *job, size_t len)
     guarded_free(other);
 }
 
-void run_rma(const struct job *job)
+/* Windows of few and of many ints for each rank, over our memory and over MPI's, which USE gets. */
+static void with_windows(const struct job *job, void (*use)(struct window *window))
 {
     const int counts[] = {3, share_of(100000, job->size, 40000)};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
@@ -308,5 +308,15 @@ void run_rma(const struct job *job)
         use(&window);
         MPI_Win_free(&window.win);
     }
+}
+
+void run_rma(const struct job *job)
+{
+    with_windows(job, transfers);
     halves(job, 400000);
+}
+
+void run_rma_ops(const struct job *job)
+{
+    with_windows(job, combinations);
 }

@@ -40,6 +40,7 @@ static const struct program programs[] = {
     {"communicators", run_communicators, "split, dup, free, intercommunicators under traffic"},
     {"freed", run_freed, "communicators freed while collectives are under way"},
     {"rma", run_rma, "one-sided put, get, accumulate and atomics"},
+    {"rma_ops", run_rma_ops, "one-sided operations of all kinds"},
     {"passive", run_passive, "one-sided operations at a rank that takes no part in them"},
     {"attached", run_attached, "one-sided access to memory that is attached to a window later"},
     {"threads", run_threads, "threads at once, with --threads"},
