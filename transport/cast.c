@@ -245,6 +245,26 @@ static int repair_some(vbn_group_t *g)
     return n;
 }
 
+/* What is over, and has only not been acknowledged yet, waits for nobody: its group does, which is
+ * closed. */
+static bool awaits(const vbn_group_t *g, const struct vbn_group_member *m)
+{
+    return m->stream.filling || (m->acked != g->next && (g->closing || !TAILQ_EMPTY(&g->sends)));
+}
+
+bool vbn_groups_await(const vbn_endpoint_t *ep)
+{
+    const vbn_group_t *g;
+
+    LIST_FOREACH(g, &ep->ctx->groups, entry)
+    {
+        for (uint32_t i = 0; i < g->count; i++)
+            if (g->member[i].ep == ep && awaits(g, &g->member[i]))
+                return true;
+    }
+    return false;
+}
+
 int vbn_groups_advance(vbn_context_t *ctx)
 {
     vbn_group_t *g;

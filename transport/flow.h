@@ -5,8 +5,9 @@
  * Operation. Each side grants the other so many receive buffers, more of them where they are used
  * up quickly. A grant is told as the sum of all buffers ever granted on the connection (16 bits,
  * wrapping), so it may be repeated. Every message, whatever its type, takes one. The last credit is
- * kept for messages that carry only an acknowledgement, so two sides that both wait for credits can
- * always still give them.
+ * kept for messages that carry only an acknowledgement, and grant two at least: who gets two and
+ * waits for credits sends by one of them, and gives one back by that. So of two sides that both
+ * wait each can always still give credits, also where messages keep their buffers meanwhile.
  * Errors. A peer that sends beyond its grant, or takes a grant back, breaks the protocol.
  */
 #ifndef VBN_FLOW_H
@@ -42,6 +43,12 @@ static inline bool vbn_flow_may_ack(const struct vbn_flow *f)
     return vbn_flow_credits(f) > 0;
 }
 
+/* What the peer has left of its own, unless it is under way. */
+static inline uint16_t vbn_flow_peer_credits(const struct vbn_flow *f)
+{
+    return (uint16_t)(f->rx_told - f->rx_count);
+}
+
 /* A message leaves: the grant that it carries. */
 static inline uint16_t vbn_flow_sent(struct vbn_flow *f)
 {
@@ -73,6 +80,13 @@ static inline uint16_t vbn_flow_untold(const struct vbn_flow *f)
 static inline bool vbn_flow_ack_due(const struct vbn_flow *f)
 {
     return vbn_flow_untold(f) >= f->window / 2;
+}
+
+/* A message that carries only an acknowledgement may leave: by the last credit only with a grant
+ * that lets the peer give one back. */
+static inline bool vbn_flow_may_tell(const struct vbn_flow *f)
+{
+    return vbn_flow_may_send(f) || (vbn_flow_may_ack(f) && vbn_flow_untold(f) >= 2);
 }
 
 #endif

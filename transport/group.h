@@ -131,6 +131,10 @@ void vbn_group_joined(vbn_group_t *group, const struct rdma_ud_param *ud, int ca
 /* A message about a group from EP. False: it cannot be. */
 bool vbn_group_word(vbn_endpoint_t *ep, const void *data, size_t len);
 
+/* A word or a datagram is waited for that EP sends by its connection: for the end of a send, of a
+ * group, or of a receive that has begun. */
+bool vbn_groups_await(const vbn_endpoint_t *ep);
+
 /* Sends by connections what waits for that; how many datagrams. */
 int vbn_groups_advance(vbn_context_t *ctx);
 

@@ -46,7 +46,7 @@ static const struct vbn_param params[] = {
     UINT(rndv_limit, 32768, 0, 1073741824, "bytes", "tagged messages above this go by RDMA from buffer to buffer, not copied"),
     UINT(rndv_registered, 16384, 0, 1073741824, "bytes", "the same for messages from registered memory, where the device's reads are sound; no more than rndv_limit counts"),
     UINT(wait_spin_us, 100, 0, 1000000, "us", "time that a wait polls at most before it sleeps; about what sleeping and waking costs"),
-    UINT(unexpected_limit, 67108864, 0, 1099511627776, "bytes", "tagged messages that nobody has asked for are kept up to this; then their senders wait"),
+    UINT(unexpected_limit, 67108864, 0, 1099511627776, "bytes", "tagged messages that nobody has asked for are kept up to this; then their senders wait, unless they are waited for"),
     UINT(connect_timeout_ms, 300000, 100, 86400000, "ms", "time until a peer that cannot be connected is given up"),
     UINT(recovery_timeout_ms, 60000, 0, 86400000, "ms", "time to make a lost connection again before its peer is given up; 0: none"),
     UINT(close_timeout_ms, 5000, 10, 600000, "ms", "time that closing may take"),

@@ -31,7 +31,7 @@ static int send_aged_acks(vbn_context_t *ctx)
     for (conn = TAILQ_FIRST(&ctx->acks); conn; conn = next) {
         next = TAILQ_NEXT(conn, ack_entry);
         if (conn->ack_aged && untold(conn) && conn->state == VBN_CONN_ESTABLISHED &&
-            !vbn_tx_control(conn, VBN_WIRE_ACK))
+            !vbn_tx_ack(conn))
             continue; /* no credit or room now */
         if (conn->ack_aged || !untold(conn)) {
             TAILQ_REMOVE(&ctx->acks, conn, ack_entry);
@@ -83,13 +83,15 @@ static void look_for_silence(struct vbn_conn *conn, uint64_t now)
 }
 
 /* What was written into the peer's ring and has not been acknowledged may have been lost: a message
- * that comes the other way shows it to the peer. Once for each acknowledgement. */
+ * that comes the other way shows it to the peer. Once for each acknowledgement; by the last credit
+ * only where the peer has some, for one that has none may just not give any now (flow.h). */
 static void doubt_ring(struct vbn_conn *conn)
 {
     struct vbn_ring_out *out = &conn->ring.out;
     const vbn_endpoint_t *ep = conn->ep;
 
     if (out->room && out->asked != ep->tx_acked && !STAILQ_EMPTY(&ep->unacked) &&
+        (vbn_flow_may_tell(&conn->flow) || vbn_flow_peer_credits(&conn->flow) > 1) &&
         vbn_tx_control(conn, VBN_WIRE_ACK))
         out->asked = ep->tx_acked;
 }

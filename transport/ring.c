@@ -15,7 +15,7 @@
 static void say(struct vbn_conn *conn)
 {
     conn->ring.say = true;
-    if (!vbn_tx_control(conn, VBN_WIRE_ACK))
+    if (!vbn_tx_ack(conn))
         vbn_rx_owe_ack(conn);
 }
 

@@ -199,7 +199,7 @@ static void take_mark(struct vbn_conn *conn)
     conn->ep->rx_next++;
     conn->ctx->counters.rx_msgs++;
     conn->ack_asked = true;
-    vbn_tx_control(conn, VBN_WIRE_ACK); /* else as soon as the last one is out */
+    vbn_tx_ack(conn); /* else as soon as the last one is out */
 }
 
 static bool its_version_has(const struct vbn_conn *conn, uint8_t type)

@@ -10,7 +10,8 @@
  * struct vbn_op is ours from the call that returned VBN_PENDING until its `done` is called; its
  * `room` is a struct vbn_tag_op. Early messages are copied out of their receive buffers; beyond
  * `unexpected_limit` bytes they stay in them and the peer's credits run out, unless a receive is
- * posted that they may be for: it must be found however much lies before it. Errors. An endpoint
+ * posted that they may be for, or an answer of the peer's is waited for, which comes behind them:
+ * both must be found however much lies before. Errors. An endpoint
  * that ends takes its sends, and the receives that name it, with it.
  *
  * All functions but the five entries are called with the context's lock held.
@@ -35,7 +36,8 @@ enum vbn_tag_state {
                       */
     VBN_TAG_MOVING,  /* its read or put is under way */
     VBN_TAG_MOVED,   /* all has been read or put; the peer has to be told */
-    VBN_TAG_TO_ASK,  /* a receive that shall be put its bytes; the sender has to be asked */
+    VBN_TAG_TO_ASK,  /* a receive that shall be put its bytes; the sender has to be asked; from here
+                        to WITHDRAWING the peer has to answer (vbn_tag_awaits()) */
     VBN_TAG_ASKED,   /* they come, and then the word that they have */
     VBN_TAG_TO_REFUSE,   /* a receive that can do neither; the sender has to be told */
     VBN_TAG_REFUSED,     /* it waits for the parts instead */
@@ -240,6 +242,10 @@ void vbn_tag_unpost(vbn_context_t *ctx, struct vbn_tag_op *t);
 
 /* True while a receive is posted that may be for a message of EP. */
 bool vbn_tag_wanted(const vbn_endpoint_t *ep);
+
+/* The same, or while an answer of EP's is waited for. It comes behind all that EP has sent before,
+ * and needs a credit as that does. */
+bool vbn_tag_awaits(const vbn_endpoint_t *ep);
 
 /* The oldest early message that T asks for; NULL: none. */
 struct vbn_tag_early *vbn_tag_find_early(vbn_context_t *ctx, const struct vbn_tag_op *t,

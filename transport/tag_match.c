@@ -7,6 +7,7 @@
  * hash, and all of them in the order in which they came.
  */
 #include "context.h"
+#include "group.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -112,22 +113,33 @@ struct vbn_tag_op *vbn_tag_take_posted(vbn_endpoint_t *ep, uint64_t tag)
     return t;
 }
 
-/* A receive that has refused an offer waits for its parts, which are numbered behind. */
-static bool has_refused(const vbn_endpoint_t *ep)
+bool vbn_tag_wanted(const vbn_endpoint_t *ep)
+{
+    return ep->tag.posted || ep->ctx->tags.wild_any;
+}
+
+/* Something ends by the peer's acknowledgement, for which it may have no credit: a put on iWARP,
+ * and the endpoint. */
+static bool awaits_ack(const vbn_endpoint_t *ep)
+{
+    return (ep->ctx->device.iwarp && !STAILQ_EMPTY(&ep->retired)) ||
+           (ep->state == VBN_EP_CLOSING && !STAILQ_EMPTY(&ep->unacked));
+}
+
+/* A receive that has found its offer, or is cancelled, is posted no more, and waits all the same.
+ */
+bool vbn_tag_awaits(const vbn_endpoint_t *ep)
 {
     const struct vbn_tag_op *t;
 
+    if (vbn_tag_wanted(ep) || !TAILQ_EMPTY(&ep->tag.offers) || awaits_ack(ep))
+        return true;
     TAILQ_FOREACH(t, &ep->tag.moves, entry)
     {
-        if (t->state == VBN_TAG_REFUSED)
+        if (t->state >= VBN_TAG_TO_ASK)
             return true;
     }
-    return false;
-}
-
-bool vbn_tag_wanted(const vbn_endpoint_t *ep)
-{
-    return ep->tag.posted || ep->ctx->tags.wild_any || has_refused(ep);
+    return vbn_groups_await(ep);
 }
 
 /* --- early messages ----------------------------------------------------------------------------

@@ -257,7 +257,7 @@ static bool must_hold(const vbn_endpoint_t *ep, uint8_t kind)
         return false;
     if (!may_be_early(kind))
         return false;
-    return !STAILQ_EMPTY(&ep->tag.held) || (!vbn_tag_wanted(ep) && !is_open(&ep->tag.stream));
+    return !STAILQ_EMPTY(&ep->tag.held) || (!vbn_tag_awaits(ep) && !is_open(&ep->tag.stream));
 }
 
 static enum vbn_tag_verdict hold(vbn_endpoint_t *ep, struct vbn_rxbuf *buf)
@@ -299,7 +299,7 @@ enum vbn_tag_verdict vbn_tag_cast(vbn_endpoint_t *ep, struct vbn_tag_stream *str
 
 static bool may_unhold(const vbn_endpoint_t *ep)
 {
-    return ep->ctx->tags.early_bytes <= ep->ctx->opts.unexpected_limit || vbn_tag_wanted(ep) ||
+    return ep->ctx->tags.early_bytes <= ep->ctx->opts.unexpected_limit || vbn_tag_awaits(ep) ||
            is_open(&ep->tag.stream);
 }
 

@@ -528,7 +528,7 @@ static void ctl_retired(struct vbn_wr *wr, int status)
     if (vbn_unlikely(status != VBN_OK) && conn->ep->conn == conn)
         conn->ep->said_bye = false; /* if it was the farewell, it has to be said again */
     if (status == VBN_OK && conn->state == VBN_CONN_ESTABLISHED && is_due(conn))
-        vbn_tx_control(conn, VBN_WIRE_ACK);
+        vbn_tx_ack(conn);
 }
 
 /* Instead of an acknowledgement by itself, which a word about rings is, too. */
@@ -576,6 +576,11 @@ bool vbn_tx_control(struct vbn_conn *conn, uint8_t wire_type)
                             IBV_SEND_SIGNALED | (inlined ? IBV_SEND_INLINE : 0u), &ctl->wr);
     conn->ctx->counters.acks_sent += ctl->busy;
     return ctl->busy;
+}
+
+bool vbn_tx_ack(struct vbn_conn *conn)
+{
+    return vbn_flow_may_tell(&conn->flow) && vbn_tx_control(conn, VBN_WIRE_ACK);
 }
 
 void vbn_tx_forget_acked(vbn_endpoint_t *ep)

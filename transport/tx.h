@@ -99,8 +99,10 @@ void vbn_tx_submit(vbn_endpoint_t *ep, struct vbn_tx *tx);
 /* Posts what can be posted of EP's queue. */
 void vbn_tx_pump(vbn_endpoint_t *ep);
 
-/* Sends an acknowledgement (or a farewell) on CONN; false: not now. */
+/* Sends an acknowledgement (or a farewell) on CONN; false: not now. The second does not by a last
+ * credit that would bring the peer none (flow.h), for what is not a grant that is due. */
 bool vbn_tx_control(struct vbn_conn *conn, uint8_t wire_type);
+bool vbn_tx_ack(struct vbn_conn *conn);
 
 /* The endpoint's hold on what the peer has got ends. */
 void vbn_tx_forget_acked(vbn_endpoint_t *ep);

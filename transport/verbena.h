@@ -106,18 +106,21 @@ struct vbn_options {
     uint64_t sq_depth;    /* work requests in flight on one queue pair */
     uint64_t tx_buffers;  /* send buffers of a context, at most */
     uint64_t cq_size;     /* entries of one completion queue */
-    uint64_t inline_limit;        /* bytes sent inline, at most; the device may offer less */
-    uint64_t signal_period;       /* one send in so many asks for a completion */
-    uint64_t poll_batch;          /* completions taken in one poll */
-    uint64_t read_depth;          /* RDMA reads in flight on one queue pair */
-    uint64_t retry_count;         /* transport retries before a queue pair fails */
-    uint64_t ack_timeout;         /* code of the time until a packet is repeated, 1…31 */
-    uint64_t rnr_timer;           /* code of the RNR NAK timer (InfiniBand 9.7.5.2.8), 1…31 */
-    uint64_t ack_delay_us;        /* µs before a receiver acknowledges without being asked */
-    uint64_t rndv_limit;          /* bytes: longer tagged messages go from buffer to buffer */
-    uint64_t rndv_registered;     /* the same from registered memory, if reads are sound */
-    uint64_t wait_spin_us;        /* µs that vbn_wait() polls at most before it sleeps */
-    uint64_t unexpected_limit;    /* bytes of tagged messages kept for receives to come */
+    uint64_t inline_limit;     /* bytes sent inline, at most; the device may offer less */
+    uint64_t signal_period;    /* one send in so many asks for a completion */
+    uint64_t poll_batch;       /* completions taken in one poll */
+    uint64_t read_depth;       /* RDMA reads in flight on one queue pair */
+    uint64_t retry_count;      /* transport retries before a queue pair fails */
+    uint64_t ack_timeout;      /* code of the time until a packet is repeated, 1…31 */
+    uint64_t rnr_timer;        /* code of the RNR NAK timer (InfiniBand 9.7.5.2.8), 1…31 */
+    uint64_t ack_delay_us;     /* µs before a receiver acknowledges without being asked */
+    uint64_t rndv_limit;       /* bytes: longer tagged messages go from buffer to buffer */
+    uint64_t rndv_registered;  /* the same from registered memory, if reads are sound */
+    uint64_t wait_spin_us;     /* µs that vbn_wait() polls at most before it sleeps */
+    uint64_t unexpected_limit; /* bytes of tagged messages kept for receives to come; beyond it all
+                                  that their sender sends waits, but not while a receive is posted
+                                  that may be for one of them, or something here ends by an answer
+                                  of its, which comes behind: until then there is no limit */
     uint64_t connect_timeout_ms;  /* ms until a connect attempt series is given up */
     uint64_t recovery_timeout_ms; /* ms to make a lost connection again; 0: not tried */
     uint64_t close_timeout_ms;    /* ms that vbn_close() may take */

@@ -348,13 +348,26 @@ static void cancel(struct slot *slot)
         vbn_tag_cancel(slot->node->rank->ctx, &slot->op);
 }
 
+/* A patient rank asks for nothing before its own sends are over. */
+static bool still_waits(const struct node *node)
+{
+    bool sends = node->to_send > 0;
+
+    for (int i = 0; i < HALF; i++)
+        sends |= node->slots[i].busy;
+    return sends && world_is_patient(node->world, node->rank) && !messages_anybody_hostile();
+}
+
 /* In the end every receive takes anything; then nothing is left to do but to wait. */
 static void receive_the_rest(struct node *node)
 {
+    bool waits = still_waits(node);
+
     for (int i = HALF; i < MESSAGES_SLOTS; i++) {
-        if (node->slots[i].wish.mask)
+        if (node->slots[i].wish.mask || waits)
             cancel(&node->slots[i]);
-        receive_one(node);
+        if (!waits)
+            receive_one(node);
     }
 }
 

@@ -58,6 +58,10 @@ struct world {
     void (*endpoint_error)(struct world_rank *rank, vbn_endpoint_t *ep, int status);
 };
 
+/* In some worlds one rank keeps nothing that it has not asked for, and asks for nothing before its
+ * own sends are over: what others owe it comes behind what they have sent. */
+bool world_is_patient(const struct world *world, const struct world_rank *rank);
+
 /* Neither faults nor deaths nor a hostile node: everything must succeed. */
 bool world_is_sound(const struct world *world);
 

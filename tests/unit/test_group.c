@@ -516,6 +516,68 @@ static void too_early_comes_again(void **state)
     assert_int_equal(got, 10);
 }
 
+/* --- what a member owes by its connection lies behind what it has sent there --------------------
+ */
+
+/* ONE sends what nobody has asked for. True: it is held, and so are its credits. */
+static bool early_is_held(void)
+{
+    char bytes[64];
+
+    ctx->tags.early_bytes += ctx->opts.unexpected_limit + 1;
+    lone_tagged(conn[ONE], VBN_TAG_EAGER, bytes, eager(bytes, 9, 1));
+    vbn_progress(ctx);
+    ctx->tags.early_bytes -= ctx->opts.unexpected_limit + 1;
+    return !STAILQ_EMPTY(&ep[ONE]->tag.held);
+}
+
+static void send_that_awaits_acknowledgements_takes_what_lies_before(void **state)
+{
+    (void)state;
+    make_ready_and_quiet();
+    for (uint32_t i = 0; i < group->window; i++)
+        assert_int_equal(send_value(&op[i], &one), VBN_OK);
+    all_left();
+    assert_true(early_is_held());
+    assert_int_equal(send_value(&op[group->window], &one), VBN_PENDING);
+    assert_false(early_is_held());
+    ctx->tags.early_bytes += ctx->opts.unexpected_limit + 1;
+    cast_of(ONE, 0, 3, 10); /* nothing of that lies before */
+    ctx->tags.early_bytes -= ctx->opts.unexpected_limit + 1;
+    assert_int_equal(group->member[ONE].next, 0);
+    word_of(ONE, VBN_CAST_ACK, group->window);
+    assert_true(early_is_held()); /* TWO has to acknowledge now */
+}
+
+static void closing_awaits_acknowledgements(void **state)
+{
+    (void)state;
+    make_ready_and_quiet();
+    assert_int_equal(send_value(&op[0], &one), VBN_OK);
+    all_left();
+    assert_true(early_is_held());
+    vbn_group_close(group);
+    assert_false(early_is_held());
+}
+
+static void receive_that_has_begun_awaits_repairs(void **state)
+{
+    char bytes[64];
+    uint64_t got[4] = {0};
+
+    (void)state;
+    make_ready_and_quiet();
+    assert_int_equal(vbn_tag_recv(ctx, ep[ONE], got, sizeof(got), 4, VBN_TAG_MAX, &op[0]),
+                     VBN_PENDING);
+    vbn_wire_tag_write(bytes, &(struct vbn_wire_tag){.tag = 4, .len = sizeof(got)});
+    memset(bytes + 16, 1, 16);
+    datagram_of(group->id, ONE, VBN_TAG_FIRST, 0, bytes, 32);
+    assert_false(early_is_held());
+    datagram_of(group->id, ONE, VBN_TAG_NEXT, 1, bytes + 16, 16);
+    assert_int_equal(op[0].status, VBN_OK);
+    assert_true(early_is_held());
+}
+
 /* A long one by the group, and one of the same sender by its connection between its parts. */
 static void streams_do_not_mix(void **state)
 {
@@ -899,6 +961,9 @@ int main(void)
         TEST(acknowledges_half_a_window),
         TEST(acknowledges_what_is_old),
         TEST(too_early_comes_again),
+        TEST(send_that_awaits_acknowledgements_takes_what_lies_before),
+        TEST(closing_awaits_acknowledgements),
+        TEST(receive_that_has_begun_awaits_repairs),
         TEST(streams_do_not_mix),
         TEST(sends_again_who_asks),
         TEST(pokes_who_is_silent),

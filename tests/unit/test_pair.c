@@ -688,7 +688,7 @@ static void nothing_lingers_after_a_failure(void **state)
 /* --- tagged messages where something is short ---------------------------------------------------
  */
 
-static struct vbn_op sends[1000], receive;
+static struct vbn_op sends[1000], mutual[200], receive;
 static unsigned char bytes[2][65536];
 
 static void nothing_early(struct vbn_options *opts)
@@ -755,6 +755,260 @@ static void refused_while_nothing_may_be_early(void **state)
     pair_until(receive_is_over, 20000);
     assert_int_equal(receive.status, VBN_OK);
     assert_memory_equal(bytes[0], bytes[1], sizeof(bytes[0]));
+    pair_close();
+}
+
+/* --- what a peer still owes lies behind messages that are held: these are taken for it ----------
+ */
+
+enum { FLOOD = 200, OFFERED = FLOOD }; /* more than any window here */
+
+static void nothing_early_and_late_acks(struct vbn_options *opts)
+{
+    opts->unexpected_limit = 0;
+    opts->ack_delay_us = 1000000;
+}
+
+static void open_with(const struct fabric_node_attr *attr, void (*tweak)(struct vbn_options *opts))
+{
+    pair_open(2, 1, NULL, attr, tweak);
+    pair_endpoint(1, 0);
+    assert_int_equal(pair_send(0, 1, 20), VBN_OK);
+    assert_int_equal(pair_send(1, 0, 20), VBN_OK);
+    pair_until(pair_quiet, 1000);
+}
+
+static void open_and_know(const struct fabric_node_attr *attr)
+{
+    open_with(attr, nothing_early);
+}
+
+/* Side 0 sends more than side 1 takes while it has asked for nothing. */
+static void flood(void)
+{
+    for (int i = 0; i < FLOOD; i++)
+        assert_true(tag_send(0, 1, 1, 1, &sends[i]) >= 0);
+}
+
+static unsigned held_by(int n, int of)
+{
+    unsigned count = 0;
+    struct vbn_rxbuf *buf;
+
+    STAILQ_FOREACH(buf, &side[n].to[of]->tag.held, held_entry)
+    {
+        count++;
+    }
+    return count;
+}
+
+static bool is_blocked(void)
+{
+    return side[0].to[1]->conn && !STAILQ_EMPTY(&side[1].to[0]->tag.held) &&
+           vbn_flow_credits(&side[0].to[1]->conn->flow) <= 1;
+}
+
+static void receive_tag_2(int n)
+{
+    fabric_enter(side[n].rank);
+    assert_int_equal(
+        vbn_tag_recv(side[n].ctx, NULL, bytes[1], sizeof(bytes[1]), 2, VBN_TAG_MAX, &receive),
+        VBN_PENDING);
+}
+
+static bool offered_is_over(void)
+{
+    return sends[OFFERED].status != VBN_PENDING && receive_is_over();
+}
+
+static void assert_tag_2_has_come(void)
+{
+    pair_until(offered_is_over, 5000);
+    assert_int_equal(sends[OFFERED].status, VBN_OK);
+    assert_int_equal(receive.status, VBN_OK);
+    assert_memory_equal(bytes[0], bytes[1], sizeof(bytes[0]));
+}
+
+/* Devices whose receivers read, and such whose ask. */
+static const struct fabric_node_attr readers_and_askers[] = {
+    {.soft_roce = false},
+    {.soft_roce = true},
+    {.transport = FABRIC_IWARP, .soft_iwarp = false},
+    {.transport = FABRIC_IWARP, .soft_iwarp = true},
+};
+#define READERS_AND_ASKERS (sizeof(readers_and_askers) / sizeof(readers_and_askers[0]))
+
+/* Side 1's send ends by FIN; where side 0 asks, by what follows ASK. */
+static void answer_to_an_offer_behind_what_is_held(void **state)
+{
+    (void)state;
+    memset(bytes[0], 0x5a, sizeof(bytes[0]));
+    for (size_t i = 0; i < READERS_AND_ASKERS; i++) {
+        open_and_know(&readers_and_askers[i]);
+        receive_tag_2(0);
+        flood();
+        pair_until(is_blocked, 1000);
+        assert_int_equal(tag_send(1, 0, sizeof(bytes[0]), 2, &sends[OFFERED]), VBN_PENDING);
+        assert_tag_2_has_come();
+        pair_close();
+        pair_teardown(NULL);
+    }
+}
+
+/* Side 1's receive has found its offer, and is not posted any more, when the flood comes. */
+static void put_that_was_asked_for_behind_what_is_held(void **state)
+{
+    (void)state;
+    memset(bytes[0], 0xa5, sizeof(bytes[0]));
+    for (size_t i = 0; i < READERS_AND_ASKERS; i++) {
+        open_and_know(&readers_and_askers[i]);
+        receive_tag_2(1);
+        assert_int_equal(tag_send(0, 1, sizeof(bytes[0]), 2, &sends[OFFERED]), VBN_PENDING);
+        flood();
+        assert_tag_2_has_come();
+        pair_close();
+        pair_teardown(NULL);
+    }
+}
+
+static bool place_is_known(void)
+{
+    return side[0].to[1]->tag.place_count == 1;
+}
+
+static void withdrawal_behind_what_is_held(void **state)
+{
+    (void)state;
+    open_and_know(NULL);
+    fabric_enter(side[1].rank);
+    assert_int_equal(vbn_tag_recv_ready(side[1].to[0], bytes[1], sizeof(bytes[1]), 2, &receive),
+                     VBN_PENDING);
+    pair_until(place_is_known, 1000);
+    flood();
+    fabric_enter(side[1].rank);
+    assert_int_equal(vbn_tag_cancel(side[1].ctx, &receive), VBN_OK);
+    pair_until(receive_is_over, 5000);
+    assert_int_equal(receive.status, VBN_ERR_CANCELED);
+    pair_close();
+}
+
+/* Who awaits nothing goes on to hold them. */
+static void holds_again_afterwards(void **state)
+{
+    unsigned sent = 0;
+
+    (void)state;
+    answer_to_an_offer_behind_what_is_held(state);
+    open_and_know(NULL);
+    flood();
+    pair_until(is_blocked, 1000);
+    pair_pass(500);
+    assert_true(is_blocked());
+    for (int i = 0; i < FLOOD; i++)
+        sent += sends[i].status == VBN_OK;
+    assert_in_range(sent, 1, FLOOD / 2);
+}
+
+static bool side_0_took_all(void)
+{
+    for (int i = 0; i < FLOOD; i++)
+        if (mutual[i].status == VBN_PENDING)
+            return false;
+    return true;
+}
+
+/* Windows are wide, and rings are there, after COUNT messages either way. */
+static void open_and_talk(const struct fabric_node_attr *attr, int count)
+{
+    open_and_know(attr);
+    for (int i = 0; i < count; i++)
+        if (pair_send(0, 1, 20) || pair_send(1, 0, 20) || i % 50 == 0)
+            pair_turn();
+    pair_until(pair_quiet, 1000);
+}
+
+static void flood_each_other(void)
+{
+    flood();
+    for (int i = 0; i < FLOOD; i++)
+        assert_true(tag_send(1, 0, 1, 1, &sends[FLOOD + i]) >= 0);
+}
+
+/* Both hold all that the other may send, and want to acknowledge it and to look whether it has been
+ * seen; then one receives: the other hears of that, though it had no credit to spare. */
+static void who_holds_can_tell_of_credits(void **state)
+{
+    static const int before[] = {0, 3000};
+    static char byte[FLOOD];
+
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        open_and_talk(NULL, before[k]);
+        flood_each_other();
+        pair_pass(5000);
+        assert_false(STAILQ_EMPTY(&side[0].to[1]->tag.held));
+        assert_false(STAILQ_EMPTY(&side[1].to[0]->tag.held));
+        for (int i = 0; i < FLOOD; i++) {
+            fabric_enter(side[0].rank);
+            assert_true(vbn_tag_recv(side[0].ctx, NULL, &byte[i], 1, 1, VBN_TAG_MAX, &mutual[i]) >=
+                        0);
+        }
+        pair_until(side_0_took_all, 5000);
+        pair_close();
+        pair_teardown(NULL);
+    }
+}
+
+/* Side 0, or both, send as much as the other takes, which acknowledges nothing by itself yet. */
+static void fill(int count)
+{
+    const vbn_endpoint_t *ep[] = {side[0].to[1], side[1].to[0]};
+
+    pair_pass(100);
+    while (vbn_tx_may_send(ep[0]) || (count == 2 && vbn_tx_may_send(ep[1]))) {
+        for (int i = 0; i < count; i++)
+            while (vbn_tx_may_send(ep[i]))
+                assert_int_equal(tag_send(i, 1 - i, 1, 1, &sends[0]), VBN_OK);
+        pair_pass(2);
+    }
+}
+
+/* On iWARP the peer's acknowledgement ends a put; the put's own credit is not enough for it. */
+static void put_while_messages_are_held(void **state)
+{
+    static const struct fabric_node_attr iwarp = {.transport = FABRIC_IWARP};
+
+    (void)state;
+    open_with(&iwarp, nothing_early_and_late_acks);
+    register_memory();
+    assert_int_equal(tag_send(0, 1, 1, 1, &sends[0]), VBN_OK); /* the only one that is kept */
+    pair_pass(3000);
+    fill(1);
+    fabric_enter(side[1].rank);
+    assert_int_equal(vbn_put(side[1].to[0], memory[1], mem[1], (uintptr_t)memory[0],
+                             vbn_mem_rkey(mem[0]), 100, done, NULL),
+                     VBN_OK);
+    pair_until(one_ended, 5000);
+    deregister_memory();
+    pair_close();
+}
+
+static bool is_unacknowledged(int n)
+{
+    return !STAILQ_EMPTY(&side[n].to[1 - n]->unacked);
+}
+
+/* Each has sent as much as the other takes, and no more; who closes waits for acknowledgements. */
+static void closes_while_both_hold(void **state)
+{
+    static const struct fabric_node_attr iwarp = {.transport = FABRIC_IWARP};
+
+    (void)state;
+    open_and_know(&iwarp);
+    fill(2);
+    pair_pass(1000);
+    assert_true(is_unacknowledged(0) || is_unacknowledged(1));
+    assert_int_equal(pair_close_side(is_unacknowledged(0) ? 0 : 1, NULL), VBN_OK);
     pair_close();
 }
 
@@ -863,18 +1117,6 @@ static void eager_messages_leave_alone(void **state)
     leaves_alone(rndv_of_4_kib, false);
 }
 
-static unsigned held_by(int n, int of)
-{
-    unsigned count = 0;
-    struct vbn_rxbuf *buf;
-
-    STAILQ_FOREACH(buf, &side[n].to[of]->tag.held, held_entry)
-    {
-        count++;
-    }
-    return count;
-}
-
 static void nothing_early_and_small_queue(struct vbn_options *opts)
 {
     opts->unexpected_limit = 0;
@@ -962,6 +1204,13 @@ int main(void)
         T(nothing_lingers_after_a_failure),
         T(receive_of_who_was_closed),
         T(refused_while_nothing_may_be_early),
+        T(answer_to_an_offer_behind_what_is_held),
+        T(put_that_was_asked_for_behind_what_is_held),
+        T(withdrawal_behind_what_is_held),
+        T(holds_again_afterwards),
+        T(who_holds_can_tell_of_credits),
+        T(put_while_messages_are_held),
+        T(closes_while_both_hold),
         T(sleeps_with_messages_held),
         T(sleeps_with_sends_that_wait),
         T(a_send_that_waits_is_registered_once),

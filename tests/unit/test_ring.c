@@ -558,6 +558,49 @@ static void asks_after_what_is_not_acknowledged(void **state)
         assert_int_equal(lone_send_at(conn, n, NULL)->wr.opcode, IBV_WR_RDMA_WRITE); /* probes */
 }
 
+static void leave_one_credit(void)
+{
+    while (vbn_tx_may_send(ep))
+        send_len(1);
+    lone_complete(conn);
+    assert_int_equal(vbn_flow_credits(&conn->flow), 1);
+}
+
+/* By the last credit, too, where the peer is not short of them. */
+static void asks_by_the_last_credit(void **state)
+{
+    struct vbn_wire_hdr hdr = {0};
+
+    (void)state;
+    start(tweak);
+    lone_ring_word(conn, 1, THERE, 0x77);
+    leave_one_credit();
+    lone_pass(ctx, 1100);
+    lone_complete(conn);
+    for (unsigned n = 0; n < lone_sent(conn) && hdr.type != VBN_WIRE_ACK; n++)
+        if (lone_send_at(conn, n, NULL)->wr.opcode == IBV_WR_SEND)
+            lone_send_at(conn, n, &hdr);
+    assert_int_equal(hdr.type, VBN_WIRE_ACK);
+    assert_int_equal(vbn_flow_credits(&conn->flow), 0);
+}
+
+/* A word about rings can wait, and goes with the credits that come. */
+static void withdraws_when_there_are_credits(void **state)
+{
+    struct vbn_wire_ring word;
+    int ms;
+
+    (void)state;
+    open_ring();
+    leave_one_credit();
+    vbn_arm(ctx, &ms);
+    assert_int_equal(vbn_flow_credits(&conn->flow), 1);
+    lone_ack(conn);
+    lone_pass(ctx, 50);
+    assert_true(last_word(conn, &word));
+    assert_int_equal(word.count, 2);
+}
+
 /* What was asked shows that a message is missing: the connection is no good. */
 static void what_is_missing_ends_the_connection(void **state)
 {
@@ -815,6 +858,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(only_where_the_last_one_has_arrived, setup, teardown),
         cmocka_unit_test_setup_teardown(withdrawn_by_the_peer, setup, teardown),
         cmocka_unit_test_setup_teardown(asks_after_what_is_not_acknowledged, setup, teardown),
+        cmocka_unit_test_setup_teardown(asks_by_the_last_credit, setup, teardown),
+        cmocka_unit_test_setup_teardown(withdraws_when_there_are_credits, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_missing_ends_the_connection, setup, teardown),
         cmocka_unit_test_setup_teardown(not_again_where_it_was_denied, setup, teardown),
         cmocka_unit_test_setup_teardown(a_denied_put_ends_no_ring, setup, teardown),

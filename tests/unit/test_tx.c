@@ -215,6 +215,68 @@ static void credits_used_up(void **state)
     assert_int_equal(lone_sent(conn), 10 + 1); /* and that they had to wait */
 }
 
+/* The peer, who gives no more than 8 credits, sends a message of TYPE. */
+static void peer_sends(uint8_t type)
+{
+    struct vbn_wire_hdr hdr = lone_hdr(conn, type);
+    char head[sizeof(struct vbn_wire_tag)];
+
+    hdr.credits = 8;
+    hdr.id = type == VBN_WIRE_TAG ? VBN_TAG_EAGER : 0;
+    hdr.len = type == VBN_WIRE_TAG ? sizeof(head) : 0;
+    vbn_wire_tag_write(head, &(struct vbn_wire_tag){.tag = 1});
+    lone_message(conn, &hdr, head);
+    lone_pass(ctx, 50);
+}
+
+/* COUNT have been sent; the last is an acknowledgement of all before ACK. */
+static void assert_acknowledged(unsigned count, uint32_t ack)
+{
+    struct vbn_wire_hdr hdr;
+
+    assert_int_equal(lone_sent(conn), count);
+    lone_send_at(conn, count - 1, &hdr);
+    assert_int_equal(hdr.type, VBN_WIRE_ACK);
+    assert_int_equal(hdr.ack, ack);
+}
+
+/* The peer could not give one back: both might end without any. */
+static void the_last_credit_goes_for_two(void **state)
+{
+    static const uint8_t types[] = {VBN_WIRE_TAG, VBN_WIRE_MARK};
+
+    for (size_t i = 0; i < 2; i++) {
+        start(8, NULL);
+        for (int k = 0; k < 7; k++)
+            assert_int_equal(send_len(10), VBN_OK);
+        peer_sends(types[i]);
+        assert_int_equal(lone_sent(conn), 7);
+        peer_sends(types[i]);
+        assert_acknowledged(8, 2);
+        if (i == 0) {
+            teardown(state);
+            lone_setup(state);
+        }
+    }
+}
+
+/* The same where the answer to a second mark is due when that to the first has left. */
+static void the_last_credit_goes_for_two_marks(void **state)
+{
+    (void)state;
+    start(8, NULL);
+    for (int k = 0; k < 6; k++)
+        assert_int_equal(send_len(10), VBN_OK);
+    peer_sends(VBN_WIRE_MARK);
+    assert_acknowledged(7, 1);
+    peer_sends(VBN_WIRE_MARK);
+    lone_complete(conn);
+    lone_pass(ctx, 50);
+    assert_int_equal(lone_sent(conn), 7);
+    peer_sends(VBN_WIRE_MARK);
+    assert_acknowledged(8, 3);
+}
+
 static unsigned dry_words(void)
 {
     struct vbn_wire_hdr hdr;
@@ -339,15 +401,17 @@ static void last_credit_carries_an_acknowledgement(void **state)
     for (int i = 0; i < 4; i++)
         assert_int_equal(send_len(10), VBN_OK);
     assert_int_equal(lone_sent(conn), 3);
-    hdr = lone_hdr(conn, VBN_WIRE_AM);
-    hdr.credits = 4; /* no more than before */
-    hdr.ack = 0;
-    lone_message(conn, &hdr, NULL);
+    for (int i = 0; i < 2; i++) {
+        hdr = lone_hdr(conn, VBN_WIRE_AM);
+        hdr.credits = 4; /* no more than before */
+        hdr.ack = 0;
+        lone_message(conn, &hdr, NULL);
+    }
     lone_pass(ctx, 10);
     assert_int_equal(lone_sent(conn), 4);
     lone_send_at(conn, 3, &hdr);
     assert_int_equal(hdr.type, VBN_WIRE_DRY); /* and tells that a message waits */
-    assert_int_equal(hdr.ack, 1);
+    assert_int_equal(hdr.ack, 2);
     assert_int_equal(vbn_flow_credits(&conn->flow), 0);
     hdr = lone_hdr(conn, VBN_WIRE_AM);
     hdr.credits = 4, hdr.ack = 0;
@@ -748,6 +812,8 @@ int main(void)
         T(sequence_numbers_follow),
         T(order_is_the_caller_s),
         T(credits_used_up),
+        T(the_last_credit_goes_for_two),
+        T(the_last_credit_goes_for_two_marks),
         T(waits_are_told),
         T(waits_are_told_some_times),
         T(older_peers_are_not_told),
