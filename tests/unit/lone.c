@@ -334,6 +334,16 @@ const struct fake_send *lone_send_at(const struct vbn_conn *conn, unsigned n,
     return s;
 }
 
+void lone_acknowledged(const struct vbn_conn *conn, unsigned count, uint32_t ack)
+{
+    struct vbn_wire_hdr hdr;
+
+    assert_int_equal(lone_sent(conn), count);
+    lone_send_at(conn, count - 1, &hdr);
+    assert_int_equal(hdr.type, VBN_WIRE_ACK);
+    assert_int_equal(hdr.ack, ack);
+}
+
 bool lone_said_bye(const struct vbn_conn *conn)
 {
     struct vbn_wire_hdr hdr;

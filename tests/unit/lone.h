@@ -88,6 +88,9 @@ unsigned lone_sent(const struct vbn_conn *conn);
 const struct fake_send *lone_send_at(const struct vbn_conn *conn, unsigned n,
                                      struct vbn_wire_hdr *hdr);
 
+/* CONN has posted COUNT; the last is an acknowledgement of all before ACK. */
+void lone_acknowledged(const struct vbn_conn *conn, unsigned count, uint32_t ack);
+
 /* The last that CONN has posted is a farewell. */
 bool lone_said_bye(const struct vbn_conn *conn);
 

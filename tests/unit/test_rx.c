@@ -476,27 +476,17 @@ static void peer_marks(void)
     lone_message(conn, &hdr, NULL);
 }
 
-static void sent_with_ack(unsigned count, uint32_t ack)
-{
-    struct vbn_wire_hdr hdr;
-
-    assert_int_equal(lone_sent(conn), count);
-    lone_send_at(conn, count - 1, &hdr);
-    assert_int_equal(hdr.type, VBN_WIRE_ACK);
-    assert_int_equal(hdr.ack, ack);
-}
-
 /* At once; those that come while the answer is under way, together by the next. */
 static void marks_are_answered(void **state)
 {
     (void)state;
     peer_marks();
-    sent_with_ack(1, 1);
+    lone_acknowledged(conn, 1, 1);
     peer_marks();
     peer_marks();
     assert_int_equal(lone_sent(conn), 1);
     lone_complete(conn);
-    sent_with_ack(2, 3);
+    lone_acknowledged(conn, 2, 3);
     lone_complete(conn);
     lone_pass(ctx, 5);
     assert_int_equal(lone_sent(conn), 2);

@@ -229,17 +229,6 @@ static void peer_sends(uint8_t type)
     lone_pass(ctx, 50);
 }
 
-/* COUNT have been sent; the last is an acknowledgement of all before ACK. */
-static void assert_acknowledged(unsigned count, uint32_t ack)
-{
-    struct vbn_wire_hdr hdr;
-
-    assert_int_equal(lone_sent(conn), count);
-    lone_send_at(conn, count - 1, &hdr);
-    assert_int_equal(hdr.type, VBN_WIRE_ACK);
-    assert_int_equal(hdr.ack, ack);
-}
-
 /* The peer could not give one back: both might end without any. */
 static void the_last_credit_goes_for_two(void **state)
 {
@@ -252,7 +241,7 @@ static void the_last_credit_goes_for_two(void **state)
         peer_sends(types[i]);
         assert_int_equal(lone_sent(conn), 7);
         peer_sends(types[i]);
-        assert_acknowledged(8, 2);
+        lone_acknowledged(conn, 8, 2);
         if (i == 0) {
             teardown(state);
             lone_setup(state);
@@ -268,13 +257,13 @@ static void the_last_credit_goes_for_two_marks(void **state)
     for (int k = 0; k < 6; k++)
         assert_int_equal(send_len(10), VBN_OK);
     peer_sends(VBN_WIRE_MARK);
-    assert_acknowledged(7, 1);
+    lone_acknowledged(conn, 7, 1);
     peer_sends(VBN_WIRE_MARK);
     lone_complete(conn);
     lone_pass(ctx, 50);
     assert_int_equal(lone_sent(conn), 7);
     peer_sends(VBN_WIRE_MARK);
-    assert_acknowledged(8, 3);
+    lone_acknowledged(conn, 8, 3);
 }
 
 static unsigned dry_words(void)
