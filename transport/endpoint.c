@@ -75,10 +75,11 @@ static bool has_work(const vbn_endpoint_t *ep)
     return is_unsettled(ep) || !STAILQ_EMPTY(&ep->unacked);
 }
 
-/* Without work of its own, too, it learns whether a peer that it lost is still there. */
+/* Without work of its own, too, where the caller has asked for it, whose work may wait for that;
+ * and it learns whether a peer that it lost is still there. */
 static bool wants_conn(const vbn_endpoint_t *ep)
 {
-    return has_work(ep) || (ep->recovery.since_ns && !vbn_stranger_is(ep));
+    return has_work(ep) || ep->wanted || (ep->recovery.since_ns && !vbn_stranger_is(ep));
 }
 
 bool vbn_endpoint_leaves(const vbn_endpoint_t *ep)
@@ -279,7 +280,7 @@ void vbn_endpoint_attempt_failed(vbn_endpoint_t *ep, struct vbn_conn *conn)
     } else if (final) {
         vbn_endpoint_fail(ep, final, "peer %s refused the connection by device %s: %s", ep->name,
                           ctx->device.name, conn->cause);
-    } else if (!has_work(ep)) {
+    } else if (!wants_conn(ep)) {
         ep->connect_by_ns = 0; /* the next attempt has its own time */
         vbn_endpoint_advance_close(ep);
     } else if (conn->reason == VBN_REASON_CROSSED) {
@@ -390,6 +391,7 @@ void vbn_endpoint_shut(vbn_endpoint_t *ep)
         return;
     ep->state = VBN_EP_CLOSING;
     ep->status = VBN_ERR_CLOSED;
+    ep->wanted = false;
     vbn_endpoint_advance_close(ep);
 }
 
@@ -576,10 +578,12 @@ int vbn_endpoint_connect(vbn_endpoint_t *ep)
     int rc = VBN_OK;
 
     vbn_lock(ep->ctx);
-    if (ep->state != VBN_EP_OPEN)
-        rc = ep->status;
-    else
+    if (ep->state == VBN_EP_OPEN) {
+        ep->wanted = true;
         vbn_endpoint_want_conn(ep);
+    } else {
+        rc = ep->status;
+    }
     vbn_unlock(ep->ctx);
     return rc;
 }

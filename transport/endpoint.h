@@ -17,7 +17,7 @@
 #include <uthash.h>
 
 enum vbn_ep_state {
-    VBN_EP_OPEN,    /* takes work; connects when there is some */
+    VBN_EP_OPEN,    /* takes work; connects when there is some, or the caller asks for it */
     VBN_EP_CLOSING, /* closed by the caller: delivers what it has, then says farewell */
     VBN_EP_CLOSED,  /* over in good order */
     VBN_EP_LOST,    /* over by a failure: `status` */
@@ -65,6 +65,7 @@ struct vbn_endpoint {
 
     bool claimed;       /* the caller has it, by its address or by joining */
     bool addr_known;    /* addrs are from the peer's blob: we can connect */
+    bool wanted;        /* the caller has asked for a connection, and has not closed */
     bool said_bye;      /* by `conn`, and its request has not failed */
     bool answered;      /* a request of the peer, which may have a session now that we never had */
     bool ring_denied;   /* the peer's device: nothing is written into its rings any more */

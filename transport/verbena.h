@@ -310,7 +310,11 @@ int vbn_endpoint_create(vbn_context_t *ctx, const void *addr, size_t addr_len, v
 /* The USER pointer; NULL for a peer that connected by itself and has not been claimed yet. */
 void *vbn_endpoint_user(const vbn_endpoint_t *ep);
 
-/* Starts connecting now rather than at the first message. 0 also when connected already. */
+/*
+ * Starts connecting now rather than at the first message, and goes on as for a message: where it
+ * fails it is tried again, after pauses, until EP ends, with VBN_ERR_UNREACHABLE after
+ * connect_timeout_ms. 0 also when connected already; otherwise the status that EP ended with.
+ */
 int vbn_endpoint_connect(vbn_endpoint_t *ep);
 
 /* True while a connection is established. */

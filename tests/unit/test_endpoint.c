@@ -321,14 +321,121 @@ static void deadline_of_an_old_attempt_is_forgotten(void **state)
     vbn_endpoint_t *ep = lone_peer(ctx, 7);
 
     (void)state;
-    assert_int_equal(vbn_endpoint_connect(ep), VBN_OK);
-    fail_attempt(ep); /* nothing to send: it is not tried again */
+    vbn_endpoint_want_conn(ep);
+    fail_attempt(ep); /* nothing to send, and nobody has asked for it: it is not tried again */
     lone_pass(ctx, 15000);
     assert_int_equal(fake_count(FAKE_RESOLVE_ADDR), 1);
     send_to(ep);
     fail_attempt(ep);
     assert_int_equal(unit.failures, 0);
     until_next_attempt(ep);
+}
+
+/* As a BTL does whose message waits for the connection before the transport has it: it asks at each
+ * progress. */
+static void ask_on(vbn_endpoint_t *ep, uint64_t until_ns)
+{
+    while (unit.now_ns < until_ns && !ep->attempt && ep->state == VBN_EP_OPEN) {
+        assert_int_equal(vbn_endpoint_connect(ep), VBN_OK);
+        lone_progress(ctx);
+    }
+}
+
+/* There is nothing to send: it is connected, or given up, all the same. */
+static void asked_for_and_unreachable(void **state)
+{
+    vbn_endpoint_t *ep = lone_peer(ctx, 7);
+    uint64_t start = unit.now_ns;
+    unsigned attempts = 1;
+
+    (void)state;
+    assert_int_equal(vbn_endpoint_connect(ep), VBN_OK);
+    while (fail_attempt(ep), ep->state == VBN_EP_OPEN) {
+        assert_in_range(pause_ms(ep), 17, 3000);
+        ask_on(ep, UINT64_MAX);
+        attempts++;
+    }
+    assert_in_range((unit.now_ns - start) / UNIT_MS, 10000, 13500);
+    assert_in_range(attempts, 8, 15);
+    assert_int_equal(unit.failures, 1);
+    assert_int_equal(unit.failed[0].status, VBN_ERR_UNREACHABLE);
+    assert_int_equal(vbn_endpoint_connect(ep), VBN_ERR_UNREACHABLE);
+}
+
+/* Who has asked once need not ask again. */
+static void asked_for_once(void **state)
+{
+    vbn_endpoint_t *ep = lone_attempt(ctx, 7, VBN_CONN_CONNECTING)->ep;
+
+    (void)state;
+    lone_refuse(ep->attempt, VBN_REASON_BUSY);
+    lone_progress(ctx);
+    assert_null(ep->attempt);
+    assert_in_range(pause_ms(ep), 17, 30);
+    until_next_attempt(ep);
+    lone_establish(ep->attempt);
+    assert_true(vbn_endpoint_connected(ep));
+    assert_int_equal(ep->connect_by_ns, 0);
+    assert_int_equal(unit.failures, 0);
+}
+
+/* The peer's own request is on its way, and has its time. */
+static void asked_for_and_crossed(void **state)
+{
+    vbn_endpoint_t *ep = lone_attempt(ctx, 7, VBN_CONN_CONNECTING)->ep;
+
+    (void)state;
+    lone_refuse(ep->attempt, VBN_REASON_CROSSED);
+    lone_progress(ctx);
+    ask_on(ep, unit.now_ns + 1500ull * UNIT_MS);
+    assert_null(ep->attempt);
+    assert_ptr_equal(lone_accept(ctx, 7)->ep, ep);
+    assert_true(vbn_endpoint_connected(ep));
+}
+
+/* An attempt of ours makes way for a request that there is no memory for. */
+static void asked_for_and_made_way(void **state)
+{
+    struct vbn_wire_hello hello = lone_hello(ctx, 700); /* larger than ours: theirs goes on */
+    vbn_endpoint_t *ep = lone_attempt(ctx, 700, VBN_CONN_CONNECTING)->ep;
+
+    (void)state;
+    lone_request(ctx, &hello);
+    unit_fail_alloc(1);
+    lone_progress(ctx);
+    unit_fail_alloc(0);
+    assert_null(ep->attempt);
+    until_next_attempt(ep);
+}
+
+/* iWARP: the peer's own request came first, and it has left without a word. */
+static void asked_for_and_left(void **state)
+{
+    vbn_endpoint_t *ep = lone_attempt(ctx, 7, VBN_CONN_ADDR)->ep;
+
+    (void)state;
+    ctx->device.iwarp = true;
+    fake_event(lone_accept(ctx, 7)->id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL, 0);
+    lone_progress(ctx);
+    assert_null(ep->conn);
+    assert_null(ep->attempt);
+    until_next_attempt(ep);
+    assert_int_equal(unit.failures, 0);
+}
+
+/* What has never been connected has nothing to say, and nobody to say it to. */
+static void asked_for_and_closed(void **state)
+{
+    vbn_endpoint_t *ep = lone_peer(ctx, 7);
+
+    (void)state;
+    assert_int_equal(vbn_endpoint_connect(ep), VBN_OK);
+    fail_attempt(ep);
+    vbn_endpoint_close(ep);
+    lone_progress(ctx);
+    assert_null(vbn_endpoint_find(ctx, 7));
+    assert_int_equal(fake_count(FAKE_RESOLVE_ADDR), 1);
+    assert_int_equal(unit.failures, 0);
 }
 
 static void connected_in_the_end_starts_afresh(void **state)
@@ -769,6 +876,12 @@ int main(void)
         T(given_up_at_the_deadline),
         T(deadline_after_an_attempt_of_the_peer),
         T(deadline_of_an_old_attempt_is_forgotten),
+        T(asked_for_and_unreachable),
+        T(asked_for_once),
+        T(asked_for_and_crossed),
+        T(asked_for_and_made_way),
+        T(asked_for_and_left),
+        T(asked_for_and_closed),
         T(connected_in_the_end_starts_afresh),
         T(addresses_in_turn),
         T(link_local_gets_our_scope),
