@@ -194,13 +194,13 @@ static uint8_t other_incarnation(vbn_endpoint_t *ep, const struct vbn_wire_hello
  */
 static uint8_t make_way(vbn_endpoint_t *ep, const struct vbn_wire_hello *hello)
 {
-    struct vbn_conn *attempt = ep->attempt, *conn = ep->conn;
+    struct vbn_conn *attempt = ep->attempt;
     uint8_t reason;
 
     if (ep->state >= VBN_EP_CLOSED)
         return ep->state == VBN_EP_LOST ? VBN_REASON_LOST : VBN_REASON_CLOSED;
-    if (conn && conn->peer_ready) {
-        doubt(conn, hello);
+    if (ep->conn) {
+        doubt(ep->conn, hello);
         return VBN_REASON_BUSY;
     }
     if (vbn_endpoint_leaves(ep) && !ep->recovery.since_ns)
@@ -212,9 +212,6 @@ static uint8_t make_way(vbn_endpoint_t *ep, const struct vbn_wire_hello *hello)
         return VBN_REASON_CLOSED; /* it means a session that is over */
     if (!vbn_endpoint_may_expect(ep, hello->rx_next))
         return VBN_REASON_BUSY; /* a request that its sender has given up long ago */
-    ep->conn = NULL;
-    if (conn)
-        vbn_conn_event(conn, VBN_EV_CLOSE);
     if (!attempt)
         return 0;
     if (attempt->active && attempt->asked && ep->ctx->uid > ep->uid && !is_stale(attempt))

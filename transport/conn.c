@@ -171,6 +171,16 @@ static void act_accept(struct vbn_conn *conn)
         conn->ep->answered = true;
 }
 
+/* On iWARP the accepting side may not speak before the peer has, and does not know till then
+ * whether its answer has arrived: until that word CONN is no more than an attempt of its
+ * endpoint's. */
+static void await_word(struct vbn_conn *conn)
+{
+    uint64_t ms = vbn_recover_word_ms(conn->ep);
+
+    set_deadline(conn, (ms ? ms : conn->ctx->opts.connect_timeout_ms) * VBN_MS_NS);
+}
+
 static void act_up(struct vbn_conn *conn)
 {
     uint32_t last = (uint32_t)vbn_max(conn->ep->session, conn->hello.session);
@@ -184,12 +194,12 @@ static void act_up(struct vbn_conn *conn)
     vbn_ring_init(conn);
     vbn_bare_init(conn);
     conn->told_next = conn->ep->rx_next;
-    conn->peer_ready = conn->active || !conn->ctx->device.iwarp;
     conn->cause[0] = '\0';
     vbn_timer_stop(&conn->ctx->timers, &conn->timer);
-    if (!conn->peer_ready)
-        set_deadline(conn, conn->ctx->opts.connect_timeout_ms * VBN_MS_NS);
-    vbn_endpoint_up(conn->ep, conn);
+    if (conn->ctx->device.iwarp && !conn->active)
+        await_word(conn);
+    else
+        vbn_endpoint_up(conn->ep, conn);
 }
 
 /* The peer may have sent already: that would be proof enough of our answer. */
@@ -198,10 +208,14 @@ static void act_linger(struct vbn_conn *conn)
     set_deadline(conn, LEAVE_NS);
 }
 
-/* iWARP's accepting side does not learn whether its answer arrived until the peer speaks. */
+/* The time is over in which the peer of an iWARP connection had to speak. */
 static void act_unheard(struct vbn_conn *conn)
 {
-    if (!conn->peer_ready)
+    if (conn->ep->attempt != conn)
+        return;                      /* it has */
+    if (conn->ep->recovery.since_ns) /* for which it is too late then */
+        vbn_conn_fail(conn, VBN_EV_QP_ERROR, "it has connected and said nothing");
+    else
         vbn_endpoint_fail(conn->ep, VBN_ERR_UNREACHABLE,
                           "peer %s connected to device %s and has said nothing within %llu ms",
                           conn->ep->name, conn->ctx->device.name,

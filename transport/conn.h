@@ -70,7 +70,6 @@ struct vbn_conn {
     bool asked;         /* one side has asked the other: the end of its id may be told */
     bool parted;        /* the peer was told by a disconnect */
     bool nobody_there;  /* refused: nobody listens at the peer's address */
-    bool peer_ready;    /* iWARP: the connecting side has spoken, so we may */
     uint32_t told_next; /* acknowledgement that the peer was last told */
     bool ack_listed;    /* in ctx->acks */
     bool ack_aged;      /* was listed at the last look */

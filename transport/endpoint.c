@@ -211,8 +211,12 @@ static void retry_in(vbn_endpoint_t *ep, uint64_t ms)
 
 void vbn_endpoint_retry(vbn_endpoint_t *ep)
 {
-    if (may_attempt(ep) && ep->addr_known)
+    if (!may_attempt(ep))
+        return;
+    if (ep->addr_known)
         retry_in(ep, BACKOFF_MS);
+    else if (ep->recovery.since_ns)
+        vbn_recover_wait_for_peer(ep);
 }
 
 void vbn_endpoint_up(vbn_endpoint_t *ep, struct vbn_conn *conn)
@@ -357,11 +361,6 @@ void vbn_endpoint_conn_lost(vbn_endpoint_t *ep, struct vbn_conn *conn)
     ep->conn = NULL;
     if (ep->state >= VBN_EP_CLOSED)
         return;
-    if (!conn->peer_ready) { /* iWARP: accepted, but the peer had given it up */
-        ep->attempt = conn;
-        vbn_endpoint_attempt_failed(ep, conn);
-        return;
-    }
     if (conn->hello.incarnation)
         ep->peer_incarnation = conn->hello.incarnation;
     vbn_rma_conn_lost(ep, conn);

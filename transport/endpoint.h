@@ -144,7 +144,8 @@ void vbn_endpoint_start_attempt(vbn_endpoint_t *ep);
 void vbn_endpoint_wait(vbn_endpoint_t *ep, uint64_t ms, uint64_t latest_ns,
                        void (*over)(struct vbn_timer *));
 
-/* The time to wait between two attempts is over; _retry: it begins, if EP has nothing under way. */
+/* The time to wait between two attempts, or for the peer's, is over; _retry: it begins, if EP has
+ * nothing under way. */
 void vbn_endpoint_try_again(vbn_endpoint_t *ep);
 void vbn_endpoint_retry(vbn_endpoint_t *ep);
 

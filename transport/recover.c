@@ -40,8 +40,7 @@ static void wait_ms(vbn_endpoint_t *ep, uint64_t ms)
     vbn_endpoint_wait(ep, ms, ep->recovery.by_ns, vbn_recover_wait_over);
 }
 
-/* Only the peer can ask. */
-static void wait_for_peer(vbn_endpoint_t *ep)
+void vbn_recover_wait_for_peer(vbn_endpoint_t *ep)
 {
     wait_ms(ep, vbn_endpoint_leaves(ep) ? FAREWELL_MS : ep->ctx->opts.recovery_timeout_ms);
 }
@@ -69,6 +68,8 @@ void vbn_recover_wait_over(struct vbn_timer *timer)
 {
     vbn_endpoint_t *ep = vbn_container_of(timer, struct vbn_endpoint, timer);
 
+    if (ep->attempt)
+        return; /* it has come meanwhile, and has the time of an attempt */
     if (ep->addr_known)
         vbn_endpoint_try_again(ep);
     else
@@ -102,7 +103,7 @@ bool vbn_recover_begin(vbn_endpoint_t *ep, struct vbn_conn *conn)
     vbn_log(ctx, VBN_LOG_INFO, "connection to %s by device %s lost: %s; connecting again", ep->name,
             ctx->device.name, r->cause);
     if (!ep->addr_known)
-        wait_for_peer(ep);
+        vbn_recover_wait_for_peer(ep);
     else if (conn->id && ctx->device.link_up && !vbn_cm_may_speak(ctx, conn->id))
         wait_ms(ep, GOING_MS); /* its address is gone */
     else
@@ -158,7 +159,9 @@ void vbn_recover_attempt_failed(vbn_endpoint_t *ep, struct vbn_conn *conn)
     struct vbn_recovery *r = &ep->recovery;
     uint64_t pause = pause_ms(ep, conn);
 
-    if (conn->asked && at_its_place(r, conn))
+    if (!conn->active)
+        count_nobody(ep, false); /* it has asked */
+    else if (conn->asked && at_its_place(r, conn))
         count_nobody(ep, conn->nobody_there);
     vbn_log(ep->ctx, VBN_LOG_DEBUG, "connecting to %s again failed: %s", ep->name, conn->cause);
     if (conn->active && conn->reason == VBN_REASON_CLOSED)
@@ -172,7 +175,7 @@ void vbn_recover_attempt_failed(vbn_endpoint_t *ep, struct vbn_conn *conn)
     else if (vbn_now_ns(ep->ctx) >= r->by_ns)
         give_up(ep, conn->cause);
     else if (!ep->addr_known)
-        wait_for_peer(ep);
+        vbn_recover_wait_for_peer(ep);
     else
         wait_ms(ep, conn->reason == VBN_REASON_CROSSED ? vbn_max(pause, CROSSED_MS) : pause);
 }
@@ -217,12 +220,22 @@ void vbn_recover_look_again(vbn_context_t *ctx, int addresses)
     }
 }
 
-uint64_t vbn_recover_attempt_ms(const vbn_endpoint_t *ep)
+/* Rounded up: when they are over the deadline has passed. */
+static uint64_t left_ms(const vbn_endpoint_t *ep)
 {
     uint64_t now = vbn_now_ns(ep->ctx), by = ep->recovery.by_ns;
-    uint64_t left = by > now ? (by - now) / VBN_MS_NS : 0;
 
+    return by > now ? (by - now) / VBN_MS_NS + 1 : 0;
+}
+
+uint64_t vbn_recover_attempt_ms(const vbn_endpoint_t *ep)
+{
     if (!ep->recovery.since_ns)
         return 0;
-    return vbn_max(vbn_min(outage_ms(ep) / 2, left), ATTEMPT_MS);
+    return vbn_max(vbn_min(outage_ms(ep) / 2, left_ms(ep)), ATTEMPT_MS);
+}
+
+uint64_t vbn_recover_word_ms(const vbn_endpoint_t *ep)
+{
+    return ep->recovery.since_ns ? vbn_max(left_ms(ep), ATTEMPT_MS) : 0;
 }

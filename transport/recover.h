@@ -8,6 +8,9 @@
  * answers, only when its old queue pair is dead and drained. What the peer has got is over; the
  * rest goes back to the head of the queue, in the old order and with the old numbers. So nothing is
  * lost, and nothing comes twice.
+ * On iWARP who has accepted may not speak before the peer has, and does not know till then whether
+ * his answer has arrived: recovery goes on until that first word, and a connection that fails
+ * before it was one more attempt.
  * Puts and gets are posted again as long as nobody has been called back for them. A put that went
  * before a message that has arrived is done, for queue pairs execute in order, and is not repeated:
  * the peer may use the memory for something else by now.
@@ -43,11 +46,18 @@ void vbn_recover_resume(vbn_endpoint_t *ep, struct vbn_conn *conn);
  * vbn_device_addresses_since() says: where one is gone others may follow, and he waits a moment. */
 void vbn_recover_look_again(vbn_context_t *ctx, int addresses);
 
+/* EP has no connection, and only the peer can ask: it ends if that does not happen in time. */
+void vbn_recover_wait_for_peer(vbn_endpoint_t *ep);
+
 /* The time to wait for the next attempt is over: for the endpoint's timer. */
 void vbn_recover_wait_over(struct vbn_timer *timer);
 
 /* ms that an attempt of EP may take until another one is more promising. 0: as long as rdma_cm has
  * patience. */
 uint64_t vbn_recover_attempt_ms(const vbn_endpoint_t *ep);
+
+/* ms that the peer may take to speak, on iWARP, on what will then be EP's next connection. 0: EP
+ * has lost none. */
+uint64_t vbn_recover_word_ms(const vbn_endpoint_t *ep);
 
 #endif

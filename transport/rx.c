@@ -342,6 +342,19 @@ VBN_COLD static bool catch_up(struct vbn_conn *conn, const struct vbn_wire_hdr *
 /* --- completions
  * --------------------------------------------------------------------------------------- */
 
+/* Something has come by CONN, which is not its endpoint's: it is now, where it was on its way to
+ * be. False: the endpoint is over, or has another connection. */
+VBN_COLD static bool first_word(struct vbn_conn *conn)
+{
+    vbn_endpoint_t *ep = conn->ep;
+
+    if (conn->state == VBN_CONN_ACCEPTING)
+        vbn_conn_event(conn, VBN_EV_ESTABLISHED);
+    if (ep->attempt == conn && !conn->active && conn->state >= VBN_CONN_ESTABLISHED)
+        vbn_endpoint_up(ep, conn);
+    return ep->conn == conn;
+}
+
 /* What came of a message is bare: puts its head before it, and returns the length of all. 0: that
  * cannot be done. */
 static uint32_t restore(struct vbn_conn *conn, struct vbn_rxbuf *buf, const struct ibv_wc *wc)
@@ -363,9 +376,7 @@ static uint32_t restore_rider(struct vbn_conn *conn, struct vbn_rxbuf *buf, cons
 {
     uint32_t len;
 
-    if (conn->state == VBN_CONN_ACCEPTING)
-        vbn_conn_event(conn, VBN_EV_ESTABLISHED);
-    if (conn->ep->conn != conn)
+    if (conn->ep->conn != conn && !first_word(conn))
         return 0;
     len = vbn_rider_restore(conn, wc->imm_data, buf->msg);
     if (!len)
@@ -420,11 +431,8 @@ static inline bool take_message(struct vbn_conn *conn, struct vbn_rxbuf *buf,
             not_as_sent(conn, "malformed message, without bytes", ep->rx_next);
         return false;
     }
-    if (vbn_unlikely(conn->state == VBN_CONN_ACCEPTING))
-        vbn_conn_event(conn, VBN_EV_ESTABLISHED);
-    conn->peer_ready = true;
-    if (vbn_unlikely(ep->conn != conn))
-        return false; /* the endpoint is over, or has another connection */
+    if (vbn_unlikely(ep->conn != conn) && !first_word(conn))
+        return false;
     if (vbn_unlikely(hdr.seq != ep->rx_next) && !catch_up(conn, &hdr))
         return false;
     held = take_next(conn, buf, &hdr);

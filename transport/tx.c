@@ -53,7 +53,7 @@ static inline bool can_post(const vbn_endpoint_t *ep, int kind)
 {
     const struct vbn_conn *conn = ep->conn;
 
-    if (vbn_unlikely(!conn || !conn->peer_ready || !vbn_qp_has_room(&conn->q)))
+    if (vbn_unlikely(!conn || !vbn_qp_has_room(&conn->q)))
         return false;
     return kind != VBN_TX_AM || vbn_flow_may_send(&conn->flow);
 }
@@ -562,7 +562,7 @@ bool vbn_tx_control(struct vbn_conn *conn, uint8_t wire_type)
     bool inlined;
 
     if (ctl->busy || conn->ep->said_bye || conn->state != VBN_CONN_ESTABLISHED ||
-        !conn->peer_ready || !vbn_flow_may_ack(&conn->flow) || !vbn_qp_has_room(&conn->q))
+        !vbn_flow_may_ack(&conn->flow) || !vbn_qp_has_room(&conn->q))
         return false;
     hdr.credits = vbn_flow_sent(&conn->flow);
     if (wire_type == VBN_WIRE_ACK)

@@ -678,6 +678,281 @@ static void the_device_is_gone(void **state)
     assert_int_equal(ended, 1);
 }
 
+/* --- before the peer has spoken (iWARP) --------------------------------------------------------
+ */
+
+/* A peer whose address is not known: it has come by itself, and has spoken. */
+static void one_without_an_address(uint64_t uid)
+{
+    conn = lone_accept(ctx, uid);
+    ep = conn->ep;
+    lone_am(conn, 9, "x", 1);
+}
+
+/* The peer has lost its connection, and asks for another. */
+static void comes_again(void)
+{
+    struct vbn_wire_hello hello = lone_hello(ctx, ep->uid);
+
+    hello.session = ep->session;
+    conn = lone_accept_by(ctx, &hello);
+    assert_ptr_equal(ep->attempt, conn); /* until it speaks */
+}
+
+/* Both have lost it, and are together again; but the peer has not spoken yet. */
+static void lost_and_not_spoken(void)
+{
+    ctx->device.iwarp = true;
+    lose(IBV_WC_RETRY_EXC_ERR);
+    comes_again();
+}
+
+static void lost_again_before_a_word(void **state)
+{
+    (void)state;
+    lost_and_not_spoken();
+    lose(IBV_WC_RETRY_EXC_ERR);
+    assert_int_equal(unit.failures, 0);
+    lone_pass(ctx, 20);
+    assert_non_null(ep->attempt); /* both ask */
+    comes_again();
+    send_byte('a');
+    assert_int_equal(lone_sent(conn), 0);
+    lone_ack(conn);
+    assert_int_equal(byte_at(0, 0), 'a');
+}
+
+/* The recovery goes on as it began: in time, with its pauses, and until the peer has spoken. */
+static void ended_before_a_word(void **state)
+{
+    (void)state;
+    lost_and_not_spoken();
+    lose(IBV_WC_RETRY_EXC_ERR);
+    refused_in_the_call();
+    lone_pass(ctx, 300);
+    refused_in_the_call();
+    lone_pass(ctx, 310);
+    assert_int_equal(unit.failures, 0);
+    refused_in_the_call();
+    assert_int_equal(unit.failures, 1);
+    assert_int_equal(unit.failed[0].status, VBN_ERR_PEER_LOST);
+    assert_contains(unit.failed[0].reason, "its process has ended");
+}
+
+/* A request from before the session, long on its way, is of nobody who will speak: what has been
+ * agreed upon since stays as it is. */
+static void a_request_from_before_it_all(void **state)
+{
+    struct vbn_wire_hello hello = lone_hello(ctx, PEER);
+
+    (void)state;
+    ctx->device.iwarp = true;
+    send_byte('a');
+    send_byte('b');
+    lose(IBV_WC_RETRY_EXC_ERR);
+    conn = lone_accept_by(ctx, &hello);
+    lose(IBV_WC_RETRY_EXC_ERR);
+    hello.session = ep->session;
+    hello.rx_next = 2;
+    conn = lone_accept_by(ctx, &hello);
+    send_byte('c');
+    lone_ack(conn);
+    assert_int_equal(lone_sent(conn), 1);
+    assert_int_equal(byte_at(0, 2), 'c');
+    assert_int_equal(ctx->counters.recoveries, 1);
+}
+
+/* What its host has said before it came does not count. */
+static void nobody_there_and_then_it_comes(void **state)
+{
+    union vbn_sockaddr place = ep->recovery.place;
+
+    (void)state;
+    ctx->device.iwarp = true;
+    lose(IBV_WC_RETRY_EXC_ERR);
+    for (int i = 0; i < 3; i++)
+        refused_in_the_call();
+    comes_again();
+    ep->recovery.place = place; /* ids of the fakes have no peer's address */
+    lone_pass(ctx, 600);
+    lose(IBV_WC_RETRY_EXC_ERR);
+    assert_int_equal(unit.failures, 0);
+}
+
+static void lost_again_without_an_address(void **state)
+{
+    (void)state;
+    one_without_an_address(PEER + 1);
+    lost_and_not_spoken();
+    send_byte('a');
+    lose(IBV_WC_RETRY_EXC_ERR);
+    lone_pass(ctx, 100);
+    assert_int_equal(unit.failures, 0);
+    comes_again();
+    lone_ack(conn);
+    assert_int_equal(byte_at(0, 0), 'a');
+}
+
+static void ended_without_an_address(void **state)
+{
+    uint64_t start = unit.now_ns;
+
+    (void)state;
+    one_without_an_address(PEER + 1);
+    lost_and_not_spoken();
+    lone_pass(ctx, 100);
+    lose(IBV_WC_RETRY_EXC_ERR);
+    while (!unit.failures && unit.now_ns < start + 3000ull * UNIT_MS)
+        lone_progress(ctx);
+    assert_int_equal(unit.failures, 1);
+    assert_int_equal(unit.failed[0].status, VBN_ERR_PEER_LOST);
+    assert_in_range((unit.now_ns - start) / UNIT_MS, LIMIT, LIMIT + 50);
+}
+
+/* The older connection makes way, and the newer one dies. */
+static void asks_again_instead_of_speaking(void **state)
+{
+    (void)state;
+    one_without_an_address(PEER + 1);
+    lost_and_not_spoken();
+    comes_again();
+    lose(IBV_WC_RETRY_EXC_ERR);
+    assert_int_equal(unit.failures, 0);
+    lone_pass(ctx, LIMIT);
+    assert_int_equal(unit.failures, 1);
+    assert_int_equal(unit.failed[0].status, VBN_ERR_PEER_LOST);
+}
+
+/* The same, where there is no memory for the newer one: before the time to come is over, and after.
+ */
+static void asks_again_and_cannot_be_answered(void **state)
+{
+    static const uint64_t after[] = {100, LIMIT - 20};
+
+    (void)state;
+    ctx->device.iwarp = true;
+    for (unsigned i = 0; i < 2; i++) {
+        struct vbn_wire_hello hello;
+
+        one_without_an_address(PEER + 1 + i);
+        lose(IBV_WC_RETRY_EXC_ERR);
+        lone_pass(ctx, after[i]);
+        comes_again();
+        lone_pass(ctx, 50);
+        hello = lone_hello(ctx, ep->uid);
+        hello.session = ep->session;
+        lone_request(ctx, &hello);
+        unit_fail_alloc(1);
+        lone_progress(ctx);
+        unit_fail_alloc(0);
+        assert_null(ep->attempt);
+        lone_pass(ctx, LIMIT);
+        assert_int_equal(unit.failures, 1 + i);
+        assert_int_equal(unit.failed[i].status, VBN_ERR_PEER_LOST);
+    }
+}
+
+/* Its host may have died: nothing that we could send would tell. */
+static void says_nothing_any_more(void **state)
+{
+    uint64_t start = unit.now_ns;
+
+    (void)state;
+    lost_and_not_spoken();
+    lone_pass(ctx, LIMIT - 50);
+    assert_ptr_equal(ep->attempt, conn);
+    lone_pass(ctx, 100);
+    assert_int_equal(unit.failures, 1);
+    assert_int_equal(unit.failed[0].status, VBN_ERR_PEER_LOST);
+    assert_contains(unit.failed[0].reason, "said nothing");
+    assert_in_range((unit.now_ns - start) / UNIT_MS, LIMIT, LIMIT + 100);
+}
+
+/* It has a moment for its first word all the same. */
+static void comes_at_the_last_moment(void **state)
+{
+    (void)state;
+    one_without_an_address(PEER + 1);
+    ctx->device.iwarp = true;
+    lose(IBV_WC_RETRY_EXC_ERR);
+    lone_pass(ctx, LIMIT - 20);
+    comes_again();
+    lone_pass(ctx, 200);
+    assert_ptr_equal(ep->attempt, conn);
+    lone_ack(conn);
+    lone_pass(ctx, 200);
+    assert_ptr_equal(ep->conn, conn);
+    assert_int_equal(unit.failures, 0);
+}
+
+/* Who has spoken in time may be silent for as long as he likes. */
+static void says_one_word(void **state)
+{
+    (void)state;
+    lost_and_not_spoken();
+    lone_ack(conn);
+    lone_pass(ctx, 3 * LIMIT);
+    assert_ptr_equal(ep->conn, conn);
+    assert_int_equal(unit.failures, 0);
+    assert_int_equal(ctx->counters.recoveries, 1);
+}
+
+/* What is known then of the end of a connection counts: it is a new loss. */
+static void lost_after_a_word(void **state)
+{
+    (void)state;
+    lost_and_not_spoken();
+    lone_pass(ctx, LIMIT - 50);
+    lone_am(conn, 9, "x", 1);
+    lose(IBV_WC_RETRY_EXC_ERR);
+    assert_int_equal(ctx->counters.conns_lost, 2);
+    lone_pass(ctx, 100);
+    assert_int_equal(unit.failures, 0);
+}
+
+/* Who leaves says so as soon as he may speak. */
+static void left_before_a_word(void **state)
+{
+    (void)state;
+    lost_and_not_spoken();
+    vbn_endpoint_close(ep);
+    lone_pass(ctx, 10);
+    assert_ptr_equal(ep->attempt, conn);
+    lone_ack(conn);
+    assert_true(lone_said_bye(conn));
+    lone_complete(conn);
+    lone_pass(ctx, 60);
+    assert_null(vbn_endpoint_find(ctx, PEER));
+    assert_int_equal(unit.failures, 0);
+}
+
+/* It ends at once and not when its queue pair is drained, which a device that has failed may not
+ * tell; and so it is with nobody whose peer has spoken. */
+static void a_device_gone_before_a_word(void **state)
+{
+    (void)state;
+    lost_and_not_spoken();
+    fake_flush_by_itself(false);
+    fake_async(ctx->device.verbs, IBV_EVENT_DEVICE_FATAL, NULL);
+    lone_progress(ctx);
+    assert_int_equal(unit.failures, 1);
+    assert_int_equal(unit.failed[0].status, VBN_ERR_PEER_LOST);
+}
+
+static void a_device_gone_after_a_word(void **state)
+{
+    (void)state;
+    lost_and_not_spoken();
+    lone_ack(conn);
+    fake_flush_by_itself(false);
+    fake_async(ctx->device.verbs, IBV_EVENT_DEVICE_FATAL, NULL);
+    lone_progress(ctx);
+    assert_int_equal(unit.failures, 0); /* it may have said farewell */
+    fake_flush(conn->q.qp);
+    lone_progress(ctx);
+    assert_int_equal(unit.failures, 1);
+}
+
 /* --- the farewell --------------------------------------------------------------------------- */
 
 /* Said, and perhaps not heard: it is said again, by another connection. */
@@ -986,6 +1261,21 @@ int main(void)
         T(again_and_again),
         T(again_and_again_with_progress),
         T(the_device_is_gone),
+        T(lost_again_before_a_word),
+        T(ended_before_a_word),
+        T(a_request_from_before_it_all),
+        T(nobody_there_and_then_it_comes),
+        T(lost_again_without_an_address),
+        T(ended_without_an_address),
+        T(asks_again_instead_of_speaking),
+        T(asks_again_and_cannot_be_answered),
+        T(says_nothing_any_more),
+        T(comes_at_the_last_moment),
+        T(says_one_word),
+        T(lost_after_a_word),
+        T(left_before_a_word),
+        T(a_device_gone_before_a_word),
+        T(a_device_gone_after_a_word),
         T(a_farewell_lost),
         T(a_farewell_refused),
         T(a_farewell_heard_after_all),
