@@ -610,7 +610,7 @@ static vbn_endpoint_t *join_half(struct process *p, struct process *peer, vbn_ha
     return ep;
 }
 
-static void say_and_close(struct process *p, vbn_endpoint_t *ep, uint64_t round)
+static void say(struct process *p, vbn_endpoint_t *ep, uint64_t round)
 {
     struct lane_msg m = {(uint64_t)p->number, 0, round};
     struct iovec iov = {&m, sizeof(m)};
@@ -620,6 +620,11 @@ static void say_and_close(struct process *p, vbn_endpoint_t *ep, uint64_t round)
     rc = vbn_am_send(ep, ID_LIFE, &iov, 1);
     if (rc && !is_ending(rc) && rc != VBN_ERR_AGAIN)
         fault("sending: %s", vbn_status_str(rc));
+}
+
+static void part(struct process *p, vbn_endpoint_t *ep)
+{
+    guard_enter_rank(p->rank);
     vbn_endpoint_close(ep);
 }
 
@@ -639,7 +644,11 @@ static void join_and_part(struct worker *w)
         for (int i = 0; i < 2 && half[0] && half[1]; i++)
             ep[i] = join_half(p[i], p[1 - i], half[i], blob[1 - i], len[1 - i]);
         for (int i = 0; i < 2 && ep[0] && ep[1]; i++)
-            say_and_close(p[i], ep[i], round);
+            say(p[i], ep[i], round);
+        for (int i = 0; i < 100 && round % 2; i++)
+            sched_yield(); /* else it comes to who has closed */
+        for (int i = 0; i < 2 && ep[0] && ep[1]; i++)
+            part(p[i], ep[i]);
     }
 }
 
