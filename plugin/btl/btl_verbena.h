@@ -123,6 +123,7 @@ struct btl_verbena_module {
     atomic_bool said_no_window;
     opal_free_list_t frags;       /* btl_verbena_frag_t in plain memory, for short messages */
     opal_free_list_t burst_frags; /* the same for longer ones behind a burst */
+    opal_free_list_t kept_frags;  /* the same for those that their owners send again */
     opal_free_list_t long_frags;  /* the same for messages in parts */
     opal_free_list_t assemblies;  /* btl_verbena_long_t */
     opal_list_t assembling;       /* of them, those whose last part is to come; progress has them */

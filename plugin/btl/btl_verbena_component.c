@@ -201,6 +201,8 @@ static int device_open(btl_verbena_module_t *module, bool threads, struct vbn_er
     btl_verbena_idle_init(module);
     for (unsigned tag = 0; tag < MCA_BTL_TAG_MAX; tag++)
         vbn_am_handler(module->context, (uint8_t)tag, btl_verbena_receive, module);
+    btl_verbena_items_init(&module->kept_frags, sizeof(btl_verbena_frag_t),
+                           OBJ_CLASS(btl_verbena_frag_t), module->attr.max_am_len, -1);
     btl_verbena_long_init(module);
     btl_verbena_coalesce_init(module);
     btl_verbena_served_init(module);

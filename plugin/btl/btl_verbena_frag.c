@@ -169,7 +169,7 @@ static int plain_send(btl_verbena_frag_t *frag, vbn_msg_t *msg)
 static int plain_start(btl_verbena_work_t *work)
 {
     btl_verbena_endpoint_t *endpoint = work->endpoint;
-    btl_verbena_frag_t *frag = frag_of_work(work), *next;
+    btl_verbena_frag_t *frag = frag_of_work(work), *next = NULL;
     size_t room = endpoint->module->attr.max_am_len; /* for two and more */
     int status = may_begin(endpoint);
     vbn_msg_t *msg;
@@ -178,7 +178,8 @@ static int plain_start(btl_verbena_work_t *work)
         status = vbn_msg_get(endpoint->peer, frag->segment.seg_len, &msg);
     if (status != VBN_OK)
         return status;
-    next = plain_take(endpoint, room - coalesced_len(frag));
+    if (coalesced_len(frag) < room)
+        next = plain_take(endpoint, room - coalesced_len(frag));
     if (next)
         plain_send_all(frag, next, msg);
     else
@@ -264,12 +265,25 @@ static btl_verbena_frag_t *frag_get(btl_verbena_endpoint_t *endpoint, size_t siz
                                                                     : NULL;
 }
 
+/* Whether the descriptor is its owner's again once its end has been told, to be changed and sent
+ * anew, as Open MPI 5's one-sided operations by messages do. A message of the transport is kept
+ * until the peer has it, so such a frag is in plain memory. */
+static bool is_sent_again(uint32_t flags)
+{
+    return (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) && !(flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+}
+
 /* As btl_verbena_alloc(), and LATER as frag_get(). */
 static mca_btl_base_descriptor_t *descriptor_get(btl_verbena_endpoint_t *endpoint, uint8_t order,
                                                  size_t size, uint32_t flags, bool later)
 {
-    btl_verbena_frag_t *frag = frag_get(endpoint, size, later);
+    btl_verbena_module_t *module = endpoint->module;
+    btl_verbena_frag_t *frag;
 
+    if (OPAL_UNLIKELY(is_sent_again(flags) && size <= module->attr.max_am_len))
+        frag = frag_in_memory(&module->kept_frags);
+    else
+        frag = frag_get(endpoint, size, later);
     if (OPAL_UNLIKELY(!frag))
         return NULL;
 

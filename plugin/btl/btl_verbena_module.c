@@ -571,6 +571,7 @@ btl_verbena_module_t *btl_verbena_module_create(const mca_btl_base_module_t *def
     OBJ_CONSTRUCT(&module->idle.lock, opal_mutex_t);
     OBJ_CONSTRUCT(&module->frags, opal_free_list_t);
     OBJ_CONSTRUCT(&module->burst_frags, opal_free_list_t);
+    OBJ_CONSTRUCT(&module->kept_frags, opal_free_list_t);
     OBJ_CONSTRUCT(&module->long_frags, opal_free_list_t);
     OBJ_CONSTRUCT(&module->assemblies, opal_free_list_t);
     OBJ_CONSTRUCT(&module->rmas, opal_free_list_t);
@@ -627,6 +628,7 @@ int btl_verbena_finalize(mca_btl_base_module_t *btl)
     endpoints_free(module);
     OBJ_DESTRUCT(&module->frags);
     OBJ_DESTRUCT(&module->burst_frags);
+    OBJ_DESTRUCT(&module->kept_frags);
     OBJ_DESTRUCT(&module->long_frags);
     OBJ_DESTRUCT(&module->assemblies);
     OBJ_DESTRUCT(&module->rmas);

@@ -87,7 +87,9 @@ void btl_verbena_rma_end(btl_verbena_rma_t *op, int status)
     btl_verbena_endpoint_t *endpoint = op->work.endpoint;
     btl_verbena_module_t *module = endpoint->module;
 
-    if (OPAL_UNLIKELY(status != VBN_OK && btl_verbena_is_osc(op->local_handle, op->cbdata))) {
+    /* At the end registrations are gone before what is under way (btl_verbena_finalize()). */
+    if (OPAL_UNLIKELY(status != VBN_OK && !module->closing &&
+                      btl_verbena_is_osc(op->local_handle, op->cbdata))) {
         if (asks_for_key(op, status))
             return;
         rma_failed(op, status);

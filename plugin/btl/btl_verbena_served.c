@@ -76,7 +76,8 @@ static int send_text(btl_verbena_endpoint_t *endpoint, int id, const void *text,
     int rc;
 
     if (OPAL_UNLIKELY(!descriptor))
-        return endpoint->lost ? OPAL_ERR_UNREACH : OPAL_ERR_OUT_OF_RESOURCE;
+        return vbn_endpoint_connect(endpoint->peer) == VBN_OK ? OPAL_ERR_OUT_OF_RESOURCE
+                                                              : OPAL_ERR_UNREACH;
     memcpy(descriptor->des_segments->seg_addr.pval, text, len);
     rc = btl_verbena_send(btl, endpoint, descriptor, (mca_btl_base_tag_t)id);
     if (OPAL_UNLIKELY(rc < 0))

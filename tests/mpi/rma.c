@@ -8,8 +8,9 @@
 #include "programs.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { LOCKED_ADDS = 10, ONE_BY_ONE = 1500 };
+enum { LOCKED_ADDS = 10, ONE_BY_ONE = 1500, AGAIN = 60 };
 
 /* The window of a rank has one block of count ints for each rank. */
 struct window {
@@ -131,6 +132,28 @@ static void one_by_one(struct window *window)
            ONE_BY_ONE);
     guarded_free(tickets);
     guarded_free(got);
+}
+
+/* As much as the window has of each rank, and all of it, again and again. */
+static void again(struct window *window)
+{
+    const struct job *job = window->job;
+    int right = (job->rank + 1) % job->size, all = window->count * job->size;
+    int *in = guarded_alloc((size_t)all * sizeof(int));
+    for (int i = 0; i < all; i++)
+        window->memory[i] = value_at(job->rank, 1, i);
+    step("%d gets of %d ints", AGAIN, all);
+    MPI_Win_fence(0, window->win);
+    for (int turn = 0; turn < AGAIN; turn++) {
+        int from = turn % job->size * window->count, count = turn % 2 ? all - from : window->count;
+        memset(in, 0, (size_t)all * sizeof(int));
+        MPI_Get(in, count, MPI_INT, right, from, count, MPI_INT, window->win);
+        MPI_Win_fence(0, window->win);
+        for (int i = 0; i < count; i++)
+            expect(in[i] == value_at(right, 1, from + i), "turn %d: int %d of rank %d is %d", turn,
+                   from + i, right, in[i]);
+    }
+    guarded_free(in);
 }
 
 /* Only neighbours know of each other: exposure to the left, access to the right. */
@@ -263,6 +286,7 @@ static void transfers(struct window *window)
     write_all(window, false);
     read_all(window);
     one_by_one(window);
+    again(window);
     write_all(window, true);
     post_start(window);
     counter(window);
