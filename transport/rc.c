@@ -375,6 +375,13 @@ static void rma_done(void *arg, vbn_endpoint_t *ep, int status)
         done(arg);
 }
 
+/* OP is a put or a get, whatever it was before. */
+static void begin(struct vbn_op *op)
+{
+    op->status = VBN_PENDING;
+    vbn_tag_of(op)->state = VBN_TAG_NONE;
+}
+
 static int started(int rc)
 {
     return rc == VBN_OK ? VBN_PENDING : rc;
@@ -385,7 +392,7 @@ static int rc_put(vbn_peer_t *peer, const void *local, vbn_region_t *region, uin
 {
     if (!peer || !region || !rkey || rkey->peer != peer || !op)
         return VBN_ERR_INVALID;
-    op->status = VBN_PENDING;
+    begin(op);
     return started(
         vbn_put(ep_of(peer), local, mem_of(region), remote, rkey->key, len, rma_done, op));
 }
@@ -395,7 +402,7 @@ static int rc_get(vbn_peer_t *peer, void *local, vbn_region_t *region, uint64_t 
 {
     if (!peer || !region || !rkey || rkey->peer != peer || !op)
         return VBN_ERR_INVALID;
-    op->status = VBN_PENDING;
+    begin(op);
     return started(
         vbn_get(ep_of(peer), local, mem_of(region), remote, rkey->key, len, rma_done, op));
 }

@@ -255,5 +255,6 @@ void vbn_tag_peer_fini(vbn_endpoint_t *ep)
 
 void vbn_tags_abandon(vbn_context_t *ctx)
 {
+    ctx->tags.over = true;
     end_all_posted(ctx, NULL, VBN_ERR_CLOSED);
 }

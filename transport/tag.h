@@ -27,11 +27,12 @@
 struct vbn_rxbuf;
 
 enum vbn_tag_state {
-    VBN_TAG_SENDING = 1, /* in ep->sends: not all of it is in messages */
-    VBN_TAG_LEAVING,     /* in ep->leaving: over, but the last message of it is not posted */
-    VBN_TAG_OFFERED,     /* in ep->offers: the receiver's answer is to come */
-    VBN_TAG_POSTED,      /* a receive that waits for its message */
-    VBN_TAG_FILLING,     /* one that takes the parts of its message as they come */
+    VBN_TAG_NONE,    /* not a message: a put, a get */
+    VBN_TAG_SENDING, /* in ep->sends: not all of it is in messages */
+    VBN_TAG_LEAVING, /* in ep->leaving: over, but the last message of it is not posted */
+    VBN_TAG_OFFERED, /* in ep->offers: the receiver's answer is to come */
+    VBN_TAG_POSTED,  /* a receive that waits for its message */
+    VBN_TAG_FILLING, /* one that takes the parts of its message as they come */
     VBN_TAG_TO_MOVE, /* its next read or put has to be started; this and the next eight in ep->moves
                       */
     VBN_TAG_MOVING,  /* its read or put is under way */
@@ -144,6 +145,7 @@ struct vbn_tags {
     TAILQ_HEAD(vbn_tag_busy_list, vbn_endpoint)
     busy;            /* endpoints with sends to go on with, or messages held */
     bool casts_wait; /* groups have something to send by connections */
+    bool over;       /* vbn_tags_abandon(): no receive is posted any more */
 };
 
 /* Messages that come one after the other, in parts: whoever takes those that come now, or NULL. */

@@ -366,8 +366,8 @@ static VBN_INLINE int recv_locked(vbn_context_t *ctx, struct vbn_tag_op *t, bool
 
     if (early)
         return take_early(ctx, t, early);
-    if (t->ep && t->ep->state >= VBN_EP_CLOSED)
-        return vbn_endpoint_over_status(t->ep);
+    if (vbn_unlikely(t->ep ? t->ep->state >= VBN_EP_CLOSED : ctx->tags.over))
+        return t->ep ? vbn_endpoint_over_status(t->ep) : VBN_ERR_CLOSED;
     vbn_tag_post(ctx, t);
     if (ready)
         vbn_tag_tell_ready(t);

@@ -15,8 +15,10 @@
 struct pmix_oob {
     pmix_proc_t me;
     uint32_t ranks;
-    unsigned rounds; /* of allgather */
 };
+
+/* Of allgather, in all of this process's interfaces: PMIx keeps what it has once got of a name. */
+static unsigned rounds;
 
 static int pmix_failure(struct vbn_error *err, const char *what, pmix_status_t status)
 {
@@ -127,7 +129,7 @@ static int pmix_allgather(void *arg, const void *mine, size_t len, void *all)
     char key[32];
     pmix_status_t status;
 
-    snprintf(key, sizeof(key), "vbn.%u", pmix->rounds++);
+    snprintf(key, sizeof(key), "vbn.%u", __atomic_fetch_add(&rounds, 1, __ATOMIC_RELAXED));
     status = publish(key, mine, len);
     if (status == PMIX_SUCCESS)
         status = collect();

@@ -102,6 +102,8 @@ static int find_or_make(vbn_port_t *port, const unsigned char *address, size_t l
         return make_peer(port, address, len, user, peer, err);
     if (there->address_len != len || memcmp(there->address, address, len) != 0)
         return vbn_fail(err, VBN_ERR_INVALID, "rank %u is another peer's already", there->rank);
+    if (user)
+        there->user = user;
     *peer = there;
     return VBN_OK;
 }

@@ -77,6 +77,11 @@ static void addresses_are_checked(void **state)
     assert_int_equal(tr->connect(a.port, address, full, &a, &peer, &err), VBN_OK);
     assert_ptr_equal(peer, a.peer); /* one and the same */
     assert_ptr_equal(tr->peer_user(peer), &a);
+    assert_int_equal(tr->connect(a.port, address, full, &b, &peer, &err), VBN_OK);
+    assert_ptr_equal(tr->peer_user(peer), &b);
+    assert_int_equal(tr->connect(a.port, address, full, NULL, &peer, &err), VBN_OK);
+    assert_ptr_equal(tr->peer_user(peer), &b); /* nobody else's */
+    assert_int_equal(tr->connect(a.port, address, full, &a, &peer, &err), VBN_OK);
     assert_int_equal(tr->connect(NULL, address, full, NULL, &peer, &err), VBN_ERR_INVALID);
     assert_int_equal(tr->connect(a.port, address, 0, NULL, &peer, &err), VBN_ERR_INVALID);
     assert_int_equal(tr->connect(a.port, address, full / 2, NULL, &peer, &err), VBN_ERR_INVALID);
@@ -113,6 +118,27 @@ static void pending_receives_end_at_close(void **state)
     end_close(&b);
     assert_int_equal(recv[0].status, VBN_ERR_CLOSED);
     assert_int_equal(recv[1].status, VBN_ERR_CLOSED);
+}
+
+static int posted_again;
+static struct vbn_op again;
+
+static void post_again(struct vbn_op *op)
+{
+    assert_int_equal(op->status, VBN_ERR_CLOSED);
+    posted_again = tr->recv(b.port, NULL, NULL, 0, 1, VBN_TAG_MAX, &again);
+}
+
+/* A server's usual loop. */
+static void receives_are_not_posted_while_it_closes(void **state)
+{
+    struct vbn_op recv = {.done = post_again};
+
+    (void)state;
+    posted_again = again.status = VBN_OK;
+    assert_int_equal(tr->recv(b.port, NULL, NULL, 0, 1, VBN_TAG_MAX, &recv), VBN_PENDING);
+    end_close(&b);
+    assert_int_equal(posted_again, VBN_ERR_CLOSED);
 }
 
 /* Nothing starts after shutdown(). */
@@ -202,6 +228,7 @@ const struct CMUnitTest misuse_tests[] = {
     TABLE_TEST(addresses_are_checked),
     TABLE_TEST(other_jobs_are_refused),
     TABLE_TEST(pending_receives_end_at_close),
+    TABLE_TEST(receives_are_not_posted_while_it_closes),
     TABLE_TEST(shutdown_takes_no_more),
     TABLE_TEST(disconnect_delivers),
     TABLE_TEST(disconnect_ends_its_receives),

@@ -74,6 +74,28 @@ static int get(size_t to, size_t from, size_t len)
     return status == VBN_OK || status == VBN_PENDING ? finish(&op) : status;
 }
 
+/* Nor by what is left in it of the receive that it was before. */
+static void cannot_be_cancelled(void **state)
+{
+    struct vbn_op op = {.done = NULL}, send = {.done = NULL};
+    char in;
+
+    (void)state;
+    post_recv(&a, NULL, &in, 1, 1, VBN_TAG_MAX, &op);
+    post_send(&b, "x", 1, 1, &send);
+    assert_int_equal(finish(&op), VBN_OK);
+    assert_int_equal(finish(&send), VBN_OK);
+    for (int puts = 0; puts < 2; puts++) {
+        int status = (puts ? tr->put(a.peer, near_memory, near_region, far_at(0), rkey, SIZE, &op)
+                           : tr->get(a.peer, near_memory, near_region, far_at(0), rkey, SIZE, &op));
+
+        assert_true(status == VBN_OK || status == VBN_PENDING);
+        assert_int_equal(tr->cancel(a.port, &op), VBN_ERR_AGAIN);
+        if (status == VBN_PENDING)
+            assert_int_equal(finish(&op), VBN_OK);
+    }
+}
+
 /* When it is over the data are there, without a word from the other side. */
 static void puts_arrive(void **state)
 {
@@ -247,6 +269,7 @@ static void handles_of_another_port_are_refused(void **state)
 
 const struct CMUnitTest rma_tests[] = {
     RMA_TEST(puts_arrive),
+    RMA_TEST(cannot_be_cancelled),
     RMA_TEST(gets_fetch),
     RMA_TEST(many_at_once),
     RMA_TEST(local_bounds_are_kept),
