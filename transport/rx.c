@@ -342,6 +342,12 @@ VBN_COLD static bool catch_up(struct vbn_conn *conn, const struct vbn_wire_hdr *
 /* --- completions
  * --------------------------------------------------------------------------------------- */
 
+/* On iWARP: accepted, and nothing has come by it yet. */
+static bool awaits_word(const struct vbn_conn *conn)
+{
+    return conn->ep->attempt == conn && !conn->active && conn->state >= VBN_CONN_ESTABLISHED;
+}
+
 /* Something has come by CONN, which is not its endpoint's: it is now, where it was on its way to
  * be. False: the endpoint is over, or has another connection. */
 VBN_COLD static bool first_word(struct vbn_conn *conn)
@@ -350,7 +356,7 @@ VBN_COLD static bool first_word(struct vbn_conn *conn)
 
     if (conn->state == VBN_CONN_ACCEPTING)
         vbn_conn_event(conn, VBN_EV_ESTABLISHED);
-    if (ep->attempt == conn && !conn->active && conn->state >= VBN_CONN_ESTABLISHED)
+    if (awaits_word(conn))
         vbn_endpoint_up(ep, conn);
     return ep->conn == conn;
 }
@@ -361,7 +367,7 @@ static uint32_t restore(struct vbn_conn *conn, struct vbn_rxbuf *buf, const stru
 {
     uint32_t head;
 
-    if (conn->ep->conn != conn && conn->state != VBN_CONN_ACCEPTING)
+    if (conn->ep->conn != conn && conn->state != VBN_CONN_ACCEPTING && !awaits_word(conn))
         return 0; /* the endpoint is over, or has another connection */
     head = vbn_bare_restore(conn, wc->imm_data, buf->msg, wc->byte_len);
     buf->msg = (char *)buf->msg - head;
@@ -427,7 +433,7 @@ static inline bool take_message(struct vbn_conn *conn, struct vbn_rxbuf *buf,
     if (vbn_unlikely(!vbn_wire_hdr_read(buf->msg, byte_len, &hdr))) {
         if (byte_len)
             vbn_rx_malformed(ep);
-        else if (ep->conn == conn)
+        else if (ep->conn == conn || awaits_word(conn))
             not_as_sent(conn, "malformed message, without bytes", ep->rx_next);
         return false;
     }
