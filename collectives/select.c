@@ -131,15 +131,14 @@ static void consider(vbn_coll_req_t *req, struct vbn_call *model,
 /* Whether fewer levels of a tree may be worth more messages of its root. Ranks of one processor
  * pass a binomial tree in nearly the order in which they run, and where two share one hops are
  * short; a bcast of what is not offered is `linear`'s anyhow (doc/trials.md). */
-static bool wants_radices(const struct vbn_team_options *opts, const struct vbn_call *model,
-                          const struct vbn_algorithm *algorithm)
+static bool wants_radices(const struct vbn_team_options *opts, uint32_t size,
+                          const struct vbn_algorithm *algorithm, bool offered)
 {
-    bool offered = model->count * model->elem > opts->eager_bytes;
     bool tree =
         algorithm->limits & VBN_ALGO_TURNS || (offered && algorithm->limits & VBN_ALGO_AT_ONCE);
 
     return tree && algorithm->limits & VBN_ALGO_RADIX && opts->processors > 1 &&
-           model->size / 2 > opts->processors;
+           size / 2 > opts->processors;
 }
 
 /*
@@ -150,12 +149,13 @@ static void consider_all(vbn_coll_req_t *req, struct vbn_call *model,
                          const struct vbn_algorithm *algorithm, double *best)
 {
     const struct vbn_team_options *opts = &req->team->opts;
+    bool offered = model->count * model->elem > opts->eager_bytes;
     size_t radix = algorithm->param;
 
     consider(req, model, algorithm, 0, best);
-    if (algorithm->limits & VBN_ALGO_SEGMENT && model->count * model->elem > opts->eager_bytes)
+    if (algorithm->limits & VBN_ALGO_SEGMENT && offered)
         consider(req, model, algorithm, opts->eager_bytes, best);
-    if (!wants_radices(opts, model, algorithm))
+    if (!wants_radices(opts, model->size, algorithm, offered))
         return;
     while (radix < RADIX_MAX && radix < model->size)
         consider(req, model, algorithm, radix *= 2, best);

@@ -86,10 +86,8 @@ static size_t hand_up_one(btl_verbena_module_t *module, vbn_endpoint_t *peer, ch
         return 0;
     tag = (mca_btl_base_tag_t)ntohs(inner.tag);
     segment = (mca_btl_base_segment_t){.seg_addr.pval = bytes + sizeof(inner), .seg_len = len};
-    if (OPAL_UNLIKELY(
-            !btl_verbena_served_take(module, peer, tag, bytes + sizeof(inner), len) &&
-            !btl_verbena_deliver(&module->super, peer, tag, &module->arrival, &segment, 1)))
-        btl_verbena_nobody_takes(tag, len);
+    if (!btl_verbena_served_take(module, peer, tag, bytes + sizeof(inner), len))
+        btl_verbena_hand_up(module, peer, tag, &segment, 1, len);
     return btl_verbena_coalesced_len(len);
 }
 

@@ -466,7 +466,5 @@ void btl_verbena_receive(void *arg, vbn_endpoint_t *peer, uint8_t id, void *data
     btl_verbena_module_t *module = arg;
     mca_btl_base_segment_t segment = {.seg_addr.pval = data, .seg_len = len};
 
-    if (OPAL_UNLIKELY(
-            !btl_verbena_deliver(&module->super, peer, id, &module->arrival, &segment, 1)))
-        btl_verbena_nobody_takes(id, len);
+    btl_verbena_hand_up(module, peer, id, &segment, 1, len);
 }

@@ -224,7 +224,7 @@ static btl_verbena_long_t *message_of(btl_verbena_module_t *module, vbn_endpoint
 }
 
 /* All of ITEM's message is there, LEN bytes at DATA being the last. */
-static void hand_up(btl_verbena_module_t *module, btl_verbena_long_t *item, void *data, size_t len)
+static void finish(btl_verbena_module_t *module, btl_verbena_long_t *item, void *data, size_t len)
 {
     mca_btl_base_segment_t segments[2] = {
         {.seg_addr.pval = item->super.ptr, .seg_len = item->len},
@@ -232,9 +232,7 @@ static void hand_up(btl_verbena_module_t *module, btl_verbena_long_t *item, void
     };
 
     opal_list_remove_item(&module->assembling, &item->super.super);
-    if (OPAL_UNLIKELY(!btl_verbena_deliver(&module->super, item->peer, item->tag, &module->arrival,
-                                           segments, 2)))
-        btl_verbena_nobody_takes(item->tag, item->total);
+    btl_verbena_hand_up(module, item->peer, item->tag, segments, 2, item->total);
     opal_free_list_return(&module->assemblies, &item->super);
 }
 
@@ -256,7 +254,7 @@ static void part_came(void *arg, vbn_endpoint_t *peer, uint8_t id, void *data, s
     if (OPAL_UNLIKELY(!item))
         return;
     if (item->len + len == item->total) {
-        hand_up(module, item, bytes, len);
+        finish(module, item, bytes, len);
         return;
     }
     memcpy((char *)item->super.ptr + item->len, bytes, len);
