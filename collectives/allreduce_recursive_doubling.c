@@ -22,7 +22,7 @@ static void fold_in(struct vbn_sched *sched, const struct vbn_call *call, struct
     struct vbn_at got = room_for(sched, acc, len);
 
     vbn_sched_recv(sched, call->rank + 1, got, len, 0, vbn_is_early(len));
-    vbn_combine_higher(sched, call, acc, got, len);
+    vbn_combine_higher_alone(sched, call, acc, got, len);
     vbn_sched_end(sched);
 }
 
@@ -37,7 +37,7 @@ static void exchange(struct vbn_sched *sched, const struct vbn_call *call, uint3
     if (peer < call->rank)
         vbn_combine_lower(sched, acc, got, len);
     else
-        vbn_combine_higher(sched, call, acc, got, len);
+        vbn_combine_higher(sched, acc, got, len);
     vbn_sched_end(sched);
 }
 
@@ -90,6 +90,7 @@ static void cost(const struct vbn_call *call, struct vbn_coll_cost *cost)
     cost->path_bytes = cost->rounds * m;
     cost->messages = log + extra;
     cost->bytes = cost->reduced = cost->messages * m;
+    cost->copied = m; /* where the result comes to lie beside its place */
     cost->all_messages = log * (double)fold.pow2 + 2.0 * fold.extra;
     cost->all_bytes = cost->all_messages * m;
 }

@@ -25,7 +25,7 @@ static void take_level(struct vbn_sched *sched, const struct vbn_call *call,
         struct vbn_at got = early ? vbn_sched_tmp(sched, len) : acc->spare;
 
         vbn_sched_recv(sched, vbn_tree_child(tree, j * reach), got, len, 0, early);
-        vbn_combine_higher(sched, call, acc, got, len);
+        vbn_combine_higher_alone(sched, call, acc, got, len);
         vbn_sched_end(sched);
     }
 }

@@ -21,7 +21,7 @@
 
 /* Raised with each change of what is chosen for a call, or of the messages that an algorithm sends:
  * ranks of different builds know by it (vbn_team_accord()). test_team tells when it is due. */
-#define VBN_CHOICES 3u
+#define VBN_CHOICES 4u
 
 struct vbn_rule {
     const struct vbn_algorithm *algorithm;

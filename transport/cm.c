@@ -335,6 +335,10 @@ static void dispatch(vbn_context_t *ctx, const struct cm_event *ev)
     if (!conn && ev->type != RDMA_CM_EVENT_CONNECT_REQUEST &&
         ev->type != RDMA_CM_EVENT_DEVICE_REMOVAL)
         return; /* of a request that is left unanswered */
+    if (ctx->device.iwarp && conn) {
+        conn->calls = false;
+        ctx->slow_work = true;
+    }
     switch (ev->type) {
     case RDMA_CM_EVENT_CONNECT_REQUEST:
         take_request(ctx, ev);

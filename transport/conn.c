@@ -145,6 +145,8 @@ static void act_connect(struct vbn_conn *conn)
     } else if (rdma_connect(conn->id, &param)) {
         conn->nobody_there = errno == ECONNREFUSED; /* soft-iWARP makes its stream in the call */
         vbn_conn_fail(conn, VBN_EV_CM_ERROR, "rdma_connect: %s", strerror(errno));
+    } else {
+        conn->calls = conn->ctx->device.iwarp;
     }
 }
 
@@ -356,12 +358,14 @@ static void act_lost_bury(struct vbn_conn *conn)
 }
 
 /* Its completions did not come in time: without its queue pair none will, and what waits for them
- * is over before another connection begins. Only timers lead here, between completions. */
+ * is over before another connection begins. Only timers lead here, between completions. A request
+ * that the kernel has not answered has carried nothing that anybody could wait for. */
 static void act_cut_off(struct vbn_conn *conn)
 {
     if (vbn_qp_drains(&conn->q))
         conn->ctx->device.keeps_drain = true; /* so the next one is not waited for as long */
-    vbn_qp_destroy(conn);
+    if (!conn->calls)
+        vbn_qp_destroy(conn);
     act_lost_bury(conn);
 }
 
@@ -609,10 +613,15 @@ static void conn_free(struct vbn_conn *conn)
 }
 
 /* Destroying an id that has asked or answered may send a message, too, and after a disconnect where
- * the peer's has crossed it. */
+ * the peer's has crossed it. On iWARP whoever destroys it or its queue pair while it asks sleeps in
+ * the kernel until the peer answers or does not in time, 10 s on soft-iWARP. */
 static bool may_free(const struct vbn_conn *conn)
 {
-    return !conn->id || !conn->asked || vbn_cm_may_speak(conn->ctx, conn->id);
+    const vbn_context_t *ctx = conn->ctx;
+
+    if (conn->calls && !ctx->hurries && !ctx->faulted)
+        return false;
+    return !conn->id || !conn->asked || vbn_cm_may_speak(ctx, conn->id);
 }
 
 int vbn_conn_reap(vbn_context_t *ctx)

@@ -68,6 +68,7 @@ struct vbn_conn {
     uint8_t version;    /* of the wire, once established */
     bool active;        /* we asked */
     bool asked;         /* one side has asked the other: the end of its id may be told */
+    bool calls;         /* iWARP: the kernel has yet to say what became of our request */
     bool parted;        /* the peer was told by a disconnect */
     bool nobody_there;  /* refused: nobody listens at the peer's address */
     uint32_t told_next; /* acknowledgement that the peer was last told */

@@ -351,6 +351,7 @@ static void hurry_close(vbn_context_t *ctx)
     vbn_endpoint_t *ep, *next;
 
     ctx->hurries = true;
+    ctx->slow_work = true;
     HASH_ITER(hh, ctx->endpoints, ep, next)
     {
         vbn_endpoint_advance_close(ep);

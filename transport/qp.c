@@ -358,8 +358,9 @@ void vbn_qp_fail(struct vbn_conn *conn)
     q->drain.slot = q->head;
     q->drain.first = q->group;
     swr.wr_id = (uintptr_t)&q->drain.comp;
-    if (ibv_post_send(q->qp, &swr, &bad) == 0)
-        q->ring[q->head++ & q->mask] = &q->drain;
+    q->ring[q->head++ & q->mask] = &q->drain;
+    if (ibv_post_send(q->qp, &swr, &bad))
+        conn->ctx->device.keeps_drain = true; /* as good as kept: libcxgb4 takes none there */
 }
 
 void vbn_qp_destroy(struct vbn_conn *conn)

@@ -562,6 +562,78 @@ static void last_words_are_heard_before_the_cut(void **state)
     assert_int_equal(ctx->rx.shared.posted, fake_srq_posted(ctx->rx.shared.srq));
 }
 
+/* Some devices (libcxgb4) take no request in the error state, so that none tells when all is in. */
+static void last_words_are_heard_where_nothing_is_taken(void **state)
+{
+    struct vbn_conn *leaver = lone_connect(ctx, 7);
+    vbn_endpoint_t *ep = leaver->ep;
+    struct vbn_wire_hdr hdr;
+
+    (void)state;
+    lone_pass(ctx, 60);
+    hdr = lone_hdr(leaver, VBN_WIRE_BYE);
+    lone_queued(leaver, &hdr, NULL);
+    fake_fail(FAKE_POST_SEND, 1, EINVAL);
+    vbn_conn_fail(leaver, VBN_EV_GONE, "the peer disconnected");
+    lone_pass(ctx, 60);
+    assert_int_equal(unit.failures, 0);
+    assert_int_equal(ep->state, VBN_EP_CLOSED);
+    assert_int_equal(ep->conn_count, 0);
+}
+
+/* An attempt on iWARP that has been given up, whose peer has not answered. */
+static struct vbn_conn *given_up_on_iwarp(bool flushes)
+{
+    struct vbn_conn *conn;
+
+    ctx->device.iwarp = true;
+    fake_flush_by_itself(flushes);
+    conn = lone_attempt(ctx, 7, VBN_CONN_CONNECTING);
+    conn->ep->attempt = NULL;
+    vbn_conn_event(conn, VBN_EV_CLOSE);
+    lone_pass(ctx, 1100);
+    assert_int_equal(conn->state, VBN_CONN_DEAD);
+    return conn;
+}
+
+/* There the kernel lets nobody destroy an id or its queue pair while it asks: the call sleeps, and
+ * with it all other peers. */
+static void iwarp_s_answer_is_awaited(void **state)
+{
+    static const enum rdma_cm_event_type ends[] = {
+        RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_REJECTED, RDMA_CM_EVENT_UNREACHABLE,
+        RDMA_CM_EVENT_CONNECT_ERROR, RDMA_CM_EVENT_DISCONNECTED};
+
+    for (unsigned i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        struct vbn_conn *conn = given_up_on_iwarp(i % 2);
+        vbn_endpoint_t *ep = conn->ep;
+        int live = fake_live();
+
+        lone_pass(ctx, 5000);
+        assert_int_equal(ep->conn_count, 1);
+        assert_int_equal(fake_live(), live);
+        fake_event(conn->id, ends[i], ends[i] == RDMA_CM_EVENT_ESTABLISHED ? 0 : -ETIMEDOUT, NULL,
+                   0);
+        lone_progress(ctx);
+        assert_int_equal(ep->conn_count, 0);
+        assert_int_equal(fake_live(), live - 2); /* queue pair and id */
+        teardown(state);
+        setup(state);
+    }
+}
+
+/* But not for ever where all ends. */
+static void iwarp_s_answer_does_not_hold_up_the_end(void **state)
+{
+    (void)state;
+    given_up_on_iwarp(true);
+    assert_true(vbn_shutdown(ctx) > 0);
+    lone_pass(ctx, ctx->opts.close_timeout_ms / 2);
+    vbn_shutdown(ctx);
+    lone_progress(ctx);
+    assert_int_equal(vbn_shutdown(ctx), 0);
+}
+
 /* Those that the device never reports are taken back all the same. */
 static void own_receives_are_taken_back(void **state)
 {
@@ -748,6 +820,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(ends_when_the_last_completion_is_in, setup, teardown),
         cmocka_unit_test_setup_teardown(does_not_wait_for_ever, setup, teardown),
         cmocka_unit_test_setup_teardown(last_words_are_heard_before_the_cut, setup, teardown),
+        cmocka_unit_test_setup_teardown(last_words_are_heard_where_nothing_is_taken, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(iwarp_s_answer_is_awaited, setup, teardown),
+        cmocka_unit_test_setup_teardown(iwarp_s_answer_does_not_hold_up_the_end, setup, teardown),
         cmocka_unit_test_setup_teardown(own_receives_are_taken_back, setup, teardown),
         cmocka_unit_test_setup_teardown(own_receives_are_drained_too, setup, teardown),
         cmocka_unit_test_setup_teardown(queue_pair_s_number_goes_before_it, setup, teardown),
