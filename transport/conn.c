@@ -362,6 +362,7 @@ static void act_lost_bury(struct vbn_conn *conn)
  * that the kernel has not answered has carried nothing that anybody could wait for. */
 static void act_cut_off(struct vbn_conn *conn)
 {
+    vbn_cqs_poll_all(conn->ctx); /* who has not called for long finds all in here */
     if (vbn_qp_drains(&conn->q))
         conn->ctx->device.keeps_drain = true; /* so the next one is not waited for as long */
     if (!conn->calls)

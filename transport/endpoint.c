@@ -411,10 +411,12 @@ void vbn_endpoint_advance_close(vbn_endpoint_t *ep)
         end(ep, VBN_EP_CLOSED, VBN_ERR_CLOSED); /* never connected, or nothing to say */
         return;
     }
-    if (!ep->said_bye)
-        ep->said_bye = vbn_tx_control(ep->conn, VBN_WIRE_BYE);
-    else if (!ep->conn->ctl->busy)
+    if (ep->said_bye && !ep->conn->ctl->busy)
         end(ep, VBN_EP_CLOSED, VBN_ERR_CLOSED);
+    else if (!ep->said_bye && vbn_tx_control(ep->conn, VBN_WIRE_BYE)) {
+        ep->said_bye = true;
+        vbn_tag_said_bye(ep);
+    }
 }
 
 void vbn_endpoint_abandon(vbn_endpoint_t *ep)

@@ -76,6 +76,12 @@ static inline uint16_t vbn_flow_untold(const struct vbn_flow *f)
     return (uint16_t)(f->rx_count + f->window - f->held - f->rx_told);
 }
 
+/* It has no credit left, and could have some. */
+static inline bool vbn_flow_peer_is_dry(const struct vbn_flow *f)
+{
+    return !vbn_flow_peer_credits(f) && vbn_flow_untold(f);
+}
+
 /* So many that the peer may soon run dry. */
 static inline bool vbn_flow_ack_due(const struct vbn_flow *f)
 {

@@ -19,7 +19,8 @@
  * about rings that could not be told when it was due. */
 static bool untold(const struct vbn_conn *conn)
 {
-    return conn->told_next != conn->ep->rx_next || conn->ring.say || vbn_flow_ack_due(&conn->flow);
+    return conn->told_next != conn->ep->rx_next || conn->ring.say ||
+           vbn_flow_ack_due(&conn->flow) || vbn_flow_peer_is_dry(&conn->flow);
 }
 
 /* A connection that has not been told anything for a whole interval is told now. */

@@ -213,7 +213,7 @@ void vbn_recover_look_again(vbn_context_t *ctx, int addresses)
         if (!ep->recovery.since_ns || !ep->addr_known)
             continue;
         ep->addr_next = 0; /* the first is the best, and there as soon as any */
-        if (ep->attempt && ep->attempt->active)
+        if (ep->attempt && ep->attempt->active && vbn_conn_in_progress(ep->attempt))
             vbn_conn_fail(ep->attempt, VBN_EV_TIMEOUT, "the link has changed");
         if (ep->timer.at_ns)
             wait_ms(ep, now < ctx->going_by_ns ? GOING_MS : 1);

@@ -15,6 +15,9 @@
  * widen means to register memory. */
 #define WIDEN_WITHIN_NS 1000000u
 
+static void rx_done(struct vbn_comp *comp, const struct ibv_wc *wc);
+static void rx_done_own(struct vbn_comp *comp, const struct ibv_wc *wc);
+
 /* --- refilling
  * -------------------------------------------------------------------------------------- */
 
@@ -55,12 +58,28 @@ static void rq_leave(vbn_context_t *ctx, struct vbn_rxbuf *buf)
     vbn_pool_put(&ctx->rx.pool, &buf->obj);
 }
 
+/* RQ has more buffers, or fewer: while messages that are held have nearly all, no other may come
+ * that would post the rest. */
+static void rq_choose_refill(struct vbn_rq *rq)
+{
+    rq->refill = rq->posted + rq->chain_len < 2 * REFILL ? 1 : REFILL;
+}
+
 /* BUF goes back to RQ; several at once are posted. */
 static inline void rq_return(struct vbn_conn *conn, struct vbn_rq *rq, struct vbn_rxbuf *buf)
 {
     rq_chain(rq, buf);
-    if (rq->chain_len >= REFILL && !conn->q.failed && rq_post(rq))
+    if (rq->chain_len >= rq->refill && !conn->q.failed && rq_post(rq))
         vbn_conn_fail(conn, VBN_EV_QP_ERROR, "posting receives failed");
+}
+
+/* BUF goes back to where every connection can use it, whatever has become of its own. */
+static void rq_return_shared(struct vbn_rq *shared, struct vbn_rxbuf *buf)
+{
+    rq_chain(shared, buf);
+    rq_choose_refill(shared);
+    if (shared->chain_len >= shared->refill)
+        rq_post(shared); /* or with the next one */
 }
 
 /* Takes buffers from the pool until the queue has its target, and posts them. */
@@ -71,9 +90,11 @@ static int rq_fill(vbn_context_t *ctx, struct vbn_rq *rq, uint32_t target)
 
         if (!buf)
             break;
+        buf->comp.done = rq->srq ? rx_done : rx_done_own;
         rq_chain(rq, buf);
         rq->target++;
     }
+    rq_choose_refill(rq);
     return rq_post(rq) ? VBN_ERR_DEVICE : VBN_OK;
 }
 
@@ -145,6 +166,14 @@ static inline void tell_grant(struct vbn_conn *conn)
         vbn_rx_owe_ack(conn);
 }
 
+/* Messages that are held keep a peer from a grant that would be due. Where it has nothing left it
+ * could not even say farewell, and any grant is better than none. */
+static inline void tell_the_dry(struct vbn_conn *conn)
+{
+    if (vbn_unlikely(vbn_flow_peer_is_dry(&conn->flow)) && !vbn_tx_ack(conn))
+        vbn_rx_owe_ack(conn);
+}
+
 /* After a message: what it allows us to send, and what the peer should be told. */
 static inline void after_message(struct vbn_conn *conn)
 {
@@ -163,6 +192,42 @@ static inline void after_message(struct vbn_conn *conn)
         vbn_endpoint_advance_close(ep);
 }
 
+/* Messages that are held have nearly all buffers, which all peers share: even what is waited for
+ * might find none. */
+static bool is_scarce(const struct vbn_rx *rx)
+{
+    return rx->shared.srq && rx->shared.posted < rx->shared.target / 4;
+}
+
+/* A buffer of no pool for a message of LEN bytes, which lies behind it, aligned as in the pools. */
+VBN_COLD static struct vbn_rxbuf *make_own(vbn_context_t *ctx, size_t len)
+{
+    const size_t head = (sizeof(struct vbn_rxbuf) + 15) / 16 * 16;
+    struct vbn_rxbuf *buf = calloc(1, head + len);
+
+    if (!buf)
+        return NULL;
+    buf->ctx = ctx;
+    buf->own = true;
+    buf->obj.buf = buf->msg = (char *)buf + head;
+    return buf;
+}
+
+/* A copy of what BUF has, LEN bytes behind a header, is held instead. False: no memory. */
+VBN_COLD static bool hold_copy(struct vbn_conn *conn, struct vbn_rxbuf *buf, uint32_t len)
+{
+    struct vbn_rxbuf *copy =
+        buf->own ? NULL : make_own(conn->ctx, sizeof(struct vbn_wire_hdr) + len);
+
+    if (!copy)
+        return false;
+    memcpy(copy->msg, buf->msg, sizeof(struct vbn_wire_hdr) + len);
+    copy->session = conn->session;
+    STAILQ_REMOVE(&conn->ep->tag.held, buf, vbn_rxbuf, held_entry);
+    STAILQ_INSERT_TAIL(&conn->ep->tag.held, copy, held_entry);
+    return true;
+}
+
 /* A tagged message; true if BUF is still needed for it. */
 static VBN_INLINE bool take_tagged(struct vbn_conn *conn, struct vbn_rxbuf *buf,
                                    const struct vbn_wire_hdr *hdr)
@@ -179,6 +244,10 @@ static VBN_INLINE bool take_tagged(struct vbn_conn *conn, struct vbn_rxbuf *buf,
     if (vbn_likely(verdict != VBN_TAG_HELD))
         return false;
     conn->flow.held++;
+    if (is_scarce(&conn->ctx->rx) && hold_copy(conn, buf, hdr->len))
+        return false;
+    if (buf->rq && buf->rq->srq)
+        rq_choose_refill(buf->rq);
     buf->session = conn->session;
     buf->rq = NULL;
     return true;
@@ -227,6 +296,7 @@ VBN_COLD static bool take_control(struct vbn_conn *conn, const struct vbn_rxbuf 
         vbn_rx_widen(conn);
     if (type == VBN_WIRE_MARK)
         take_mark(conn);
+    tell_the_dry(conn); /* only such a message goes by the last credit */
     return true;
 }
 
@@ -266,26 +336,11 @@ void vbn_rx_free_own(struct vbn_rxbuf *buf)
     free(buf);
 }
 
-/* Its buffer lies behind it, aligned as those of the pools are. */
-VBN_COLD static struct vbn_rxbuf *make_spare(vbn_context_t *ctx)
-{
-    const size_t head = (sizeof(struct vbn_rxbuf) + 15) / 16 * 16;
-    struct vbn_rxbuf *buf = calloc(1, head + VBN_RING_SLOT);
-
-    if (buf) {
-        buf->ctx = ctx;
-        buf->own = true;
-        buf->obj.buf = buf->msg = (char *)buf + head;
-    }
-    ctx->rings.spare = buf;
-    return buf;
-}
-
 static inline struct vbn_rxbuf *spare(vbn_context_t *ctx)
 {
     struct vbn_rxbuf *buf = ctx->rings.spare;
 
-    return vbn_likely(buf != NULL) ? buf : make_spare(ctx);
+    return vbn_likely(buf != NULL) ? buf : (ctx->rings.spare = make_own(ctx, VBN_RING_SLOT));
 }
 
 /* The next message of CONN's, if it has been written into the ring. False: not yet. */
@@ -457,7 +512,7 @@ VBN_COLD static void rx_failed(vbn_context_t *ctx, struct vbn_conn *conn, struct
         return; /* its queue was taken down without it */
     rq->posted--;
     if (rq->srq) {
-        rq_chain(rq, buf); /* goes back to where every connection can use it */
+        rq_return_shared(rq, buf);
     } else {
         rq->target--;
         rq_leave(ctx, buf);
@@ -487,6 +542,19 @@ static void rx_done(struct vbn_comp *comp, const struct ibv_wc *wc)
     rq_return(conn, rq, buf);
 }
 
+/* The same of buffers in queues of the connections' own: by the number of its queue pair a new one
+ * may be found that has the number of an old one. */
+static void rx_done_own(struct vbn_comp *comp, const struct ibv_wc *wc)
+{
+    struct vbn_rxbuf *buf = vbn_container_of(comp, struct vbn_rxbuf, comp);
+    const struct vbn_conn *conn = vbn_qpmap_find(&buf->ctx->qpmap, wc->qp_num);
+
+    if (conn && buf->rq != &conn->rq)
+        rx_failed(buf->ctx, NULL, buf, wc);
+    else
+        rx_done(comp, wc);
+}
+
 void vbn_rx_release(vbn_endpoint_t *ep, struct vbn_rxbuf *buf)
 {
     struct vbn_rx *rx = &ep->ctx->rx;
@@ -498,17 +566,19 @@ void vbn_rx_release(vbn_endpoint_t *ep, struct vbn_rxbuf *buf)
     buf->stale = false;
     if (buf->own)
         vbn_rx_free_own(buf);
-    else if (!over)
-        rq_return(conn, rx->shared.srq ? &rx->shared : &conn->rq, buf);
     else if (rx->shared.srq)
-        rq_chain(&rx->shared, buf);
-    else
+        rq_return_shared(&rx->shared, buf);
+    else if (over)
         vbn_pool_put(&rx->pool, &buf->obj);
+    else
+        rq_return(conn, &conn->rq, buf);
     if (over)
         return;
     conn->flow.held--;
     if (vbn_flow_ack_due(&conn->flow))
         tell_grant(conn);
+    else
+        tell_the_dry(conn);
 }
 
 /* --- windows
@@ -607,6 +677,8 @@ void vbn_rx_ungrant(struct vbn_conn *conn)
     if (!rx->shared.srq)
         return;
     rx->granted -= conn->window;
+    if (!conn->flow.held) /* what is held is of another of its session: it was dropped unheard */
+        return;
     STAILQ_FOREACH(buf, &conn->ep->tag.held, held_entry)
     {
         if (buf->own || buf->stale || buf->session != conn->session)
@@ -664,7 +736,6 @@ static void rxbuf_init(struct vbn_pool *pool, struct vbn_pool_obj *obj)
     uint32_t len = (uint32_t)sizeof(struct vbn_wire_hdr) + pool->ctx->max_am_len;
 
     buf->ctx = pool->ctx;
-    buf->comp.done = rx_done;
     /* What the pool has rounded up is not the peer's: the device refuses more. */
     buf->sge = (struct ibv_sge){
         .addr = (uintptr_t)obj->buf + VBN_BARE_ROOM, .length = len, .lkey = obj->lkey};

@@ -18,7 +18,7 @@ struct vbn_conn;
 struct vbn_rxbuf {
     struct vbn_pool_obj obj;
     void *msg; /* the message that it holds: its header */
-    bool own;  /* of no pool: for what comes out of a ring */
+    bool own;  /* of no pool: for what comes out of a ring, or is held where buffers are scarce */
     struct vbn_comp comp;
     vbn_context_t *ctx;
     struct ibv_sge sge;
@@ -33,9 +33,9 @@ struct vbn_rxbuf {
 struct vbn_rq {
     struct ibv_srq *srq;
     struct ibv_qp *qp;
-    struct vbn_rxbuf *chain; /* to be posted */
-    uint32_t chain_len;
-    uint32_t posted; /* with the device */
+    struct vbn_rxbuf *chain;    /* to be posted */
+    uint32_t chain_len, refill; /* so many are posted at once, at least */
+    uint32_t posted;            /* with the device */
     uint32_t target; /* buffers that belong here, posted, chained or in a handler's hands */
 };
 
@@ -83,7 +83,7 @@ void vbn_rx_owe_ack(struct vbn_conn *conn);
  * follows; returns how many messages. */
 int vbn_rx_take_ring(struct vbn_conn *conn);
 
-/* Frees BUF, which came out of a ring; NULL: none. */
+/* Frees BUF, which is of no pool; NULL: none. */
 void vbn_rx_free_own(struct vbn_rxbuf *buf);
 
 /* EP has sent what cannot be: it ends. */

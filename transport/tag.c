@@ -200,15 +200,32 @@ static void end_all_posted(vbn_context_t *ctx, const vbn_endpoint_t *ep, int sta
     end_posted(ctx, &ctx->tags.wild, ep, status);
 }
 
-/* Early messages of EP: those that will never be whole, or all. */
-static void drop_earlies(vbn_endpoint_t *ep, bool all)
+static bool is_any(const struct vbn_tag_early *early)
+{
+    (void)early;
+    return true;
+}
+
+static bool is_offer(const struct vbn_tag_early *early)
+{
+    return early->is_offer;
+}
+
+/* It will never be whole when its sender is gone. */
+static bool is_unfinished(const struct vbn_tag_early *early)
+{
+    return early->is_offer || early->have < early->head.len;
+}
+
+/* Early messages of EP. */
+static void drop_earlies(vbn_endpoint_t *ep, bool (*which)(const struct vbn_tag_early *early))
 {
     vbn_context_t *ctx = ep->ctx;
     struct vbn_tag_early *early, *next;
 
     for (early = TAILQ_FIRST(&ctx->tags.early_order); early; early = next) {
         next = TAILQ_NEXT(early, in_order);
-        if (early->ep == ep && (all || early->is_offer || early->have < early->head.len))
+        if (early->ep == ep && which(early))
             vbn_tag_drop_early(ctx, early);
     }
 }
@@ -239,16 +256,21 @@ void vbn_tag_peer_ended(vbn_endpoint_t *ep, int status)
     end_list(ctx, &peer->offers, status);
     end_moves(ep, status);
     vbn_tag_stream_ended(ctx, &peer->stream, status);
-    drop_earlies(ep, false);
+    drop_earlies(ep, is_unfinished);
     vbn_tag_forget_places(ep);
     vbn_groups_peer_ended(ep, status);
     if (peer->posted)
         end_all_posted(ctx, ep, status);
 }
 
+void vbn_tag_said_bye(vbn_endpoint_t *ep)
+{
+    drop_earlies(ep, is_offer);
+}
+
 void vbn_tag_peer_fini(vbn_endpoint_t *ep)
 {
-    drop_earlies(ep, true);
+    drop_earlies(ep, is_any);
     if (ep->tag.busy)
         TAILQ_REMOVE(&ep->ctx->tags.busy, ep, tag.busy_entry);
 }

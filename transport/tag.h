@@ -179,6 +179,9 @@ void vbn_tags_fini(vbn_context_t *ctx);
 void vbn_tag_peer_init(struct vbn_tag_peer *peer);
 void vbn_tag_peer_fini(vbn_endpoint_t *ep);
 
+/* EP has said farewell: what its peer has offered will not be fetched. */
+void vbn_tag_said_bye(vbn_endpoint_t *ep);
+
 /* --- the entries: contracts in verbena_transport.h; these take the lock ------------------------
  */
 

@@ -203,6 +203,9 @@ static enum vbn_tag_verdict answered(vbn_endpoint_t *ep, uint8_t kind, const voi
 
 static enum vbn_tag_verdict sort(vbn_endpoint_t *ep, uint8_t kind, const void *data, size_t len)
 {
+    /* Nothing may follow our farewell, which ends them on the peer's side. */
+    if (vbn_unlikely(ep->said_bye) && (kind == VBN_TAG_OFFER || kind == VBN_TAG_WITHDRAW))
+        return VBN_TAG_TAKEN;
     switch (kind) {
     case VBN_TAG_EAGER:
     case VBN_TAG_FIRST:

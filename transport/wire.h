@@ -8,6 +8,7 @@
 #define VBN_WIRE_H
 
 #include <endian.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -190,7 +191,10 @@ static inline bool vbn_wire_sealed_read(const void *slot, uint16_t order, void *
         *to++ = word = *from++;
         seal = vbn_wire_seal_add(seal, le64toh(word));
     }
-    return le64toh(*from) == seal;
+    if (le64toh(*from) != seal)
+        return false;
+    atomic_thread_fence(memory_order_acquire); /* what was put before it is read after it */
+    return true;
 }
 
 /* --- bare messages: what their immediate data say (bare.h) ------------------------------------ */

@@ -260,6 +260,36 @@ static void passive_side_on_iwarp_waits_for_a_word(void **state)
     assert_int_equal(unit.failures, 0);
 }
 
+static void holds_all(struct vbn_options *opts)
+{
+    opts->unexpected_limit = 0;
+}
+
+/* Both have the same number of a session: what one holds is not the other's when that is freed. */
+static void attempt_that_was_dropped_held_nothing(void **state)
+{
+    const struct vbn_wire_tag head = {.tag = 1};
+    unsigned char bytes[sizeof(head)];
+    struct vbn_conn *conn;
+
+    (void)state;
+    lone_close(ctx);
+    ctx = lone_open(holds_all);
+    ctx->device.iwarp = true;
+    fake_flush_by_itself(false);
+    lone_accept(ctx, 7);
+    conn = lone_accept(ctx, 7);
+    lone_ack(conn);
+    vbn_wire_tag_write(bytes, &head);
+    for (int i = 0; i < 4; i++)
+        lone_tagged(conn, VBN_TAG_EAGER, bytes, sizeof(bytes));
+    assert_int_equal(conn->flow.held, 3); /* the first is early */
+    assert_int_equal(conn->ep->conn_count, 2);
+    lone_pass(ctx, 1200);
+    assert_int_equal(conn->ep->conn_count, 1);
+    assert_int_equal(ctx->rx.stale, 0);
+}
+
 static void peer_that_asks_again_instead_of_speaking(void **state)
 {
     struct vbn_conn *old, *conn;
@@ -562,6 +592,26 @@ static void last_words_are_heard_before_the_cut(void **state)
     assert_int_equal(ctx->rx.shared.posted, fake_srq_posted(ctx->rx.shared.srq));
 }
 
+/* Who has not called for long finds more completions than it takes at once, and the time over. */
+static void late_callers_learn_nothing_about_the_device(void **state)
+{
+    struct vbn_conn *conn;
+
+    (void)state;
+    lone_close(ctx);
+    ctx = lone_open(batches_of_four);
+    conn = lone_connect(ctx, 7);
+    fake_flush_by_itself(false);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(vbn_am_send(conn->ep, 1, NULL, 0), VBN_OK);
+    vbn_conn_fail(conn, VBN_EV_GONE, "test");
+    fake_flush(conn->q.qp);
+    unit.now_ns += 2000ull * UNIT_MS;
+    lone_progress(ctx);
+    assert_true(TAILQ_EMPTY(&ctx->conns));
+    assert_false(ctx->device.keeps_drain);
+}
+
 /* Some devices (libcxgb4) take no request in the error state, so that none tells when all is in. */
 static void last_words_are_heard_where_nothing_is_taken(void **state)
 {
@@ -812,6 +862,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(passive_side_on_iwarp_waits_for_a_word, setup, teardown),
         cmocka_unit_test_setup_teardown(peer_that_leaves_instead_of_speaking, setup, teardown),
         cmocka_unit_test_setup_teardown(peer_that_asks_again_instead_of_speaking, setup, teardown),
+        cmocka_unit_test_setup_teardown(attempt_that_was_dropped_held_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(peer_that_never_speaks, setup, teardown),
         cmocka_unit_test_setup_teardown(passive_side_answers, setup, teardown),
         cmocka_unit_test_setup_teardown(active_calls_fail, setup, teardown),
@@ -820,6 +871,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(ends_when_the_last_completion_is_in, setup, teardown),
         cmocka_unit_test_setup_teardown(does_not_wait_for_ever, setup, teardown),
         cmocka_unit_test_setup_teardown(last_words_are_heard_before_the_cut, setup, teardown),
+        cmocka_unit_test_setup_teardown(late_callers_learn_nothing_about_the_device, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(last_words_are_heard_where_nothing_is_taken, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(iwarp_s_answer_is_awaited, setup, teardown),

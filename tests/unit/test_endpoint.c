@@ -712,6 +712,40 @@ static void no_credit_for_the_farewell(void **state)
     assert_true(lone_said_bye(conn));
 }
 
+/* An offer that crosses our farewell is fetched by nobody, nor is one that came before: the peer
+ * ends when it hears the farewell, and what would be asked behind that would be lost with it. */
+static void nothing_is_fetched_behind_the_farewell(void **state)
+{
+    const struct vbn_wire_offer offer = {.tag = 1, .len = 1 << 20, .addr = 4096, .id = 1};
+    struct vbn_conn *conn = lone_connect(ctx, 7);
+    unsigned char bytes[sizeof(offer)];
+    char memory[16];
+    struct vbn_op op[2] = {{.done = NULL}, {.done = NULL}};
+    unsigned sent;
+
+    (void)state;
+    vbn_wire_offer_write(bytes, &offer);
+    lone_tagged(conn, VBN_TAG_OFFER, bytes, sizeof(bytes));
+    vbn_endpoint_close(conn->ep);
+    assert_true(lone_said_bye(conn));
+    sent = lone_sent(conn);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(vbn_tag_recv(ctx, NULL, memory, sizeof(memory), 1, VBN_TAG_MAX, &op[i]),
+                         VBN_PENDING);
+        lone_tagged(conn, VBN_TAG_OFFER, bytes, sizeof(bytes));
+        assert_int_equal(lone_sent(conn), sent);
+        assert_int_equal(op[i].status, VBN_PENDING);
+    }
+    lone_complete(conn);
+    lone_progress(ctx);
+    assert_null(vbn_endpoint_find(ctx, 7));
+    assert_int_equal(op[0].status, VBN_PENDING);
+    assert_int_equal(ctx->counters.conns_lost, 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(vbn_tag_cancel(ctx, &op[i]), VBN_OK);
+    lone_progress(ctx);
+}
+
 /* --- released --------------------------------------------------------------------------------- */
 
 static void kept_while_messages_are_out(void **state)
@@ -896,6 +930,7 @@ int main(void)
         T(both_close_at_once),
         T(gone_after_our_farewell),
         T(no_credit_for_the_farewell),
+        T(nothing_is_fetched_behind_the_farewell),
         T(kept_while_messages_are_out),
         T(used_again_after_both_have_closed),
         T(claimed_again_at_once),

@@ -1020,6 +1020,31 @@ static void closes_while_both_hold(void **state)
     assert_true(missing > 0);
 }
 
+static bool all_is_acknowledged(void)
+{
+    return !is_unacknowledged(0);
+}
+
+/* Side 0 spends its last credit on an acknowledgement of messages to which side 1 has nothing to
+ * add, and side 1 holds all that side 0 has sent. */
+static void says_farewell_while_its_messages_are_held(void **state)
+{
+    (void)state;
+    for (int more = 1; more < 6; more++) {
+        open_and_know(NULL);
+        fill(1);
+        pair_until(all_is_acknowledged, 1000);
+        for (int i = 0; i < more; i++)
+            assert_int_equal(pair_send(1, 0, 20), VBN_OK);
+        pair_pass(100);
+        assert_true(held_by(1, 0) > 0);
+        assert_int_equal(pair_close_side(0, NULL), VBN_OK);
+        assert_int_equal(side[1].failures, 0);
+        pair_close();
+        pair_teardown(NULL);
+    }
+}
+
 /* Whether N's host may sleep, however often it makes progress before. */
 static bool may_sleep(int n)
 {
@@ -1137,6 +1162,56 @@ static bool have_each_other(void)
     return side[0].to[1]->conn && side[1].to[0]->conn;
 }
 
+static void nothing_early_and_few_buffers(struct vbn_options *opts)
+{
+    opts->unexpected_limit = 0;
+    opts->srq_depth = 64;
+    opts->ring_peers = 0;
+}
+
+/* Sends all that side 1 takes; then the connection breaks, and another one takes as much. */
+static int flood_and_break(int n)
+{
+    while (vbn_tx_may_send(side[0].to[1]))
+        assert_true(tag_send(0, 1, 1, 1, &sends[n++]) >= 0);
+    pair_pass(100);
+    fabric_qp_fail(side[0].to[1]->conn->q.qp_num);
+    pair_pass(100);
+    pair_until(have_each_other, 1000);
+    return n;
+}
+
+/* However many messages of one peer are held: what is waited for finds a buffer, and so does what
+ * comes when they have been taken. */
+static void held_messages_leave_buffers_to_others(void **state)
+{
+    int n = 0;
+
+    (void)state;
+    pair_open(3, 1, NULL, NULL, nothing_early_and_few_buffers);
+    pair_endpoint(1, 0);
+    pair_endpoint(1, 2);
+    assert_int_equal(pair_send(0, 1, 20), VBN_OK);
+    assert_int_equal(pair_send(2, 1, 20), VBN_OK);
+    pair_until(pair_quiet, 1000);
+    for (int i = 0; i < 30; i++)
+        n = flood_and_break(n);
+    assert_true(held_by(1, 0) > 64);
+    receive_tag_2(1);
+    assert_true(tag_send(2, 1, 1, 2, &sends[n]) >= 0);
+    pair_until(receive_is_over, 1000);
+    for (int i = 0; i < n; i++) {
+        fabric_enter(side[1].rank);
+        if (vbn_tag_recv(side[1].ctx, NULL, bytes[1], 1, 1, VBN_TAG_MAX, &receive) == VBN_PENDING)
+            pair_until(receive_is_over, 1000);
+        assert_int_equal(receive.status, VBN_OK);
+    }
+    receive_tag_2(1);
+    assert_true(tag_send(0, 1, 1, 2, &sends[n]) >= 0);
+    pair_until(receive_is_over, 1000);
+    pair_close();
+}
+
 /* Messages that are held keep their receive buffers, also those of former connections: others'
  * windows are not made of these. */
 static void held_messages_take_nobodys_window(void **state)
@@ -1224,6 +1299,8 @@ int main(void)
         T(a_send_that_waits_is_registered_once),
         T(eager_messages_leave_alone),
         T(held_messages_take_nobodys_window),
+        T(held_messages_leave_buffers_to_others),
+        T(says_farewell_while_its_messages_are_held),
     };
 
     return cmocka_run_group_tests_name("pair", tests, NULL, NULL);
