@@ -456,6 +456,14 @@ void vbn_group_close(vbn_group_t *g)
     vbn_unlock(ctx);
 }
 
+static bool nobody_left(const vbn_group_t *g)
+{
+    for (uint32_t i = 0; i < g->count; i++)
+        if (g->member[i].ep)
+            return false;
+    return true;
+}
+
 /* ALL, or but the one that has begun: that goes on, to those who are left and have its beginning.
  */
 static void end_sends(vbn_group_t *g, int status, bool all)
@@ -486,7 +494,7 @@ void vbn_groups_peer_ended(vbn_endpoint_t *ep, int status)
             m->repairs = false;
             vbn_tag_stream_ended(ep->ctx, &m->stream, status);
             g->status = status;
-            end_sends(g, status, false);
+            end_sends(g, status, nobody_left(g));
             vbn_group_settle(g);
         }
     }

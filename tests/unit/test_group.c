@@ -764,10 +764,10 @@ static void lost_member_ends_sends(void **state)
     assert_int_equal(group->acked, w);
 }
 
-/* op[0] is of more than the window; its bytes. */
-static char *begin_long(void)
+/* op[0] is of so many bytes more than WINDOWS of them; its bytes. */
+static char *begin_long(size_t windows)
 {
-    size_t len = (group->window + 2) * (size_t)group->mtu;
+    size_t len = (windows * group->window + 2) * (size_t)group->mtu;
     char *bytes = calloc(1, len);
 
     assert_int_equal(vbn_group_send(group, bytes, len, 3, &op[0]), VBN_PENDING);
@@ -781,7 +781,7 @@ static void begun_goes_on_without_the_lost(void **state)
 
     (void)state;
     make_ready_and_quiet();
-    bytes = begin_long();
+    bytes = begin_long(1);
     assert_int_equal(vbn_group_send(group, bytes, 8, 3, &op[1]), VBN_PENDING);
     all_left();
     assert_word_breaks(ONE, VBN_CAST_HELLO, 0);
@@ -794,6 +794,25 @@ static void begun_goes_on_without_the_lost(void **state)
     free(bytes);
 }
 
+/* Nobody is left who has its beginning. */
+static void begun_ends_with_the_last_of_them(void **state)
+{
+    char *bytes;
+
+    (void)state;
+    make_ready_and_quiet();
+    bytes = begin_long(3);
+    all_left();
+    assert_word_breaks(ONE, VBN_CAST_HELLO, 0);
+    assert_int_equal(op[0].status, VBN_PENDING);
+    assert_word_breaks(TWO, VBN_CAST_HELLO, 0);
+    assert_int_equal(op[0].status, VBN_ERR_PROTOCOL);
+    vbn_group_close(group);
+    lone_pass(ctx, 20);
+    assert_true(LIST_EMPTY(&ctx->groups));
+    free(bytes);
+}
+
 /* Nothing leaves, and nobody acknowledges anything: what has begun ends with its context, too. */
 static void ends_with_the_context(void **state)
 {
@@ -801,7 +820,7 @@ static void ends_with_the_context(void **state)
 
     (void)state;
     make_ready_and_quiet();
-    bytes = begin_long();
+    bytes = begin_long(1);
     assert_int_equal(send_value(&op[1], &one), VBN_PENDING);
     vbn_close(ctx);
     assert_int_equal(op[0].status, VBN_ERR_CLOSED);
@@ -977,6 +996,7 @@ int main(void)
         TEST(word_in_anothers_name),
         TEST(lost_member_ends_sends),
         TEST(begun_goes_on_without_the_lost),
+        TEST(begun_ends_with_the_last_of_them),
         TEST(ends_with_the_context),
         TEST(closes_when_all_has_come),
         TEST(answers_for_a_closed_one),
