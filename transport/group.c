@@ -226,7 +226,7 @@ void vbn_group_joined(vbn_group_t *g, const struct rdma_ud_param *ud, int cause)
 {
     int rc;
 
-    if (!ud && g->qp) {
+    if (!ud && (g->qp || g->status != VBN_PENDING)) { /* it had been joined, or nobody minds */
         vbn_group_mute(g, strerror(cause));
         return;
     }

@@ -682,7 +682,9 @@ static void by_connections_when_it_is_joined_no_more(void **state)
     word_of(TWO, VBN_CAST_ACK, group->window);
     lone_progress(ctx);
     assert_int_equal(op[group->window].status, VBN_OK);
+    vbn_group_joined(group, NULL, ENETRESET); /* nor is it with the next one */
     assert_int_equal(vbn_group_ready(group), VBN_OK);
+    assert_int_equal(send_value(&op[0], &one), VBN_OK);
 }
 
 static void by_connections_when_posting_fails(void **state)
