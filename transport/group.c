@@ -226,7 +226,7 @@ void vbn_group_joined(vbn_group_t *g, const struct rdma_ud_param *ud, int cause)
 {
     int rc;
 
-    if (!ud && (g->qp || g->status != VBN_PENDING)) { /* it had been joined, or nobody minds */
+    if (!ud && (g->qp || g->status != VBN_PENDING)) { /* it had been joined, or is no use */
         vbn_group_mute(g, strerror(cause));
         return;
     }
@@ -351,6 +351,54 @@ void vbn_group_wake(vbn_group_t *g)
         vbn_timer_start(&g->ctx->timers, &g->timer, vbn_now_ns(g->ctx) + TICK_NS, tick);
 }
 
+/* --- members that end
+ * ---------------------------------------------------------------------------------- */
+
+static bool nobody_left(const vbn_group_t *g)
+{
+    for (uint32_t i = 0; i < g->count; i++)
+        if (g->member[i].ep)
+            return false;
+    return true;
+}
+
+/* ALL, or but the one that has begun: that goes on, to those who are left and have its beginning.
+ */
+static void end_sends(vbn_group_t *g, int status, bool all)
+{
+    struct vbn_tag_op *t, *next;
+
+    for (t = TAILQ_FIRST(&g->sends); t; t = next) {
+        next = TAILQ_NEXT(t, entry);
+        if (t->begun && !all)
+            continue;
+        TAILQ_REMOVE(&g->sends, t, entry);
+        vbn_tag_end(g->ctx, t, status);
+    }
+}
+
+static void member_ended(vbn_group_t *g, struct vbn_group_member *m, int status)
+{
+    m->ep = NULL;
+    m->repairs = false;
+    vbn_tag_stream_ended(g->ctx, &m->stream, status);
+    g->status = status;
+    end_sends(g, status, nobody_left(g));
+    vbn_group_settle(g);
+}
+
+void vbn_groups_peer_ended(vbn_endpoint_t *ep, int status)
+{
+    vbn_group_t *g;
+
+    LIST_FOREACH(g, &ep->ctx->groups, entry)
+    {
+        for (uint32_t i = 0; i < g->count; i++)
+            if (g->member[i].ep == ep)
+                member_ended(g, &g->member[i], status);
+    }
+}
+
 /* --- opening and closing
  * ------------------------------------------------------------------------------- */
 
@@ -386,6 +434,17 @@ static vbn_group_t *make(vbn_context_t *ctx, vbn_peer_t *const *peers, uint32_t 
     return g;
 }
 
+/* Those whose endpoints are over already, and may be gone soon. */
+static void part_with_ended(vbn_group_t *g)
+{
+    for (uint32_t i = 0; i < g->count; i++) {
+        const vbn_endpoint_t *ep = g->member[i].ep;
+
+        if (ep && ep->state >= VBN_EP_CLOSED)
+            member_ended(g, &g->member[i], vbn_endpoint_over_status(ep));
+    }
+}
+
 static int open_locked(vbn_context_t *ctx, uint64_t key, vbn_peer_t *const *peers, uint32_t count,
                        uint32_t me, vbn_group_t **group, struct vbn_error *err)
 {
@@ -402,6 +461,7 @@ static int open_locked(vbn_context_t *ctx, uint64_t key, vbn_peer_t *const *peer
         free(g);
         return vbn_error_set(err, VBN_ERR_NO_MEMORY, "no memory for a group of %u", count);
     }
+    part_with_ended(g);
     g->address = address_of(&ctx->device.addrs[0].addr, g->id);
     LIST_INSERT_HEAD(&ctx->groups, g, entry);
     rc = join(g);
@@ -454,50 +514,6 @@ void vbn_group_close(vbn_group_t *g)
     vbn_lock(ctx);
     close_locked(g);
     vbn_unlock(ctx);
-}
-
-static bool nobody_left(const vbn_group_t *g)
-{
-    for (uint32_t i = 0; i < g->count; i++)
-        if (g->member[i].ep)
-            return false;
-    return true;
-}
-
-/* ALL, or but the one that has begun: that goes on, to those who are left and have its beginning.
- */
-static void end_sends(vbn_group_t *g, int status, bool all)
-{
-    struct vbn_tag_op *t, *next;
-
-    for (t = TAILQ_FIRST(&g->sends); t; t = next) {
-        next = TAILQ_NEXT(t, entry);
-        if (t->begun && !all)
-            continue;
-        TAILQ_REMOVE(&g->sends, t, entry);
-        vbn_tag_end(g->ctx, t, status);
-    }
-}
-
-void vbn_groups_peer_ended(vbn_endpoint_t *ep, int status)
-{
-    vbn_group_t *g;
-
-    LIST_FOREACH(g, &ep->ctx->groups, entry)
-    {
-        for (uint32_t i = 0; i < g->count; i++) {
-            struct vbn_group_member *m = &g->member[i];
-
-            if (m->ep != ep)
-                continue;
-            m->ep = NULL;
-            m->repairs = false;
-            vbn_tag_stream_ended(ep->ctx, &m->stream, status);
-            g->status = status;
-            end_sends(g, status, nobody_left(g));
-            vbn_group_settle(g);
-        }
-    }
 }
 
 /* G is in no list any more, and no completion of its will come. */

@@ -316,6 +316,26 @@ static void address_not_joined(void **state)
     assert_int_equal(vbn_group_ready(group), VBN_ERR_DEVICE);
 }
 
+/* As one that is lost afterwards; when its endpoint is gone, nobody looks at it. */
+static void opened_with_one_who_is_lost(void **state)
+{
+    (void)state;
+    vbn_endpoint_fail(ep[ONE], VBN_ERR_PEER_LOST, "test");
+    group = open_group();
+    assert_int_equal(vbn_group_ready(group), VBN_ERR_PEER_LOST);
+    vbn_endpoint_close(ep[ONE]);
+    lone_pass(ctx, 20);
+    assert_null(vbn_endpoint_find(ctx, 7));
+    hello_of(TWO);
+    hello_of(ONE);
+    cast_of(ONE, 0, 3, 1);
+    assert_int_equal(vbn_group_ready(group), VBN_ERR_PEER_LOST);
+    assert_int_equal(send_value(&op[0], &one), VBN_ERR_PEER_LOST);
+    vbn_group_close(group);
+    lone_pass(ctx, 20);
+    assert_true(LIST_EMPTY(&ctx->groups));
+}
+
 static void short_completion_queues(struct vbn_options *opts)
 {
     opts->cq_size = 256;
@@ -971,6 +991,7 @@ int main(void)
         TEST(cannot_join),
         TEST(fails_before_all_are_heard),
         TEST(address_not_joined),
+        TEST(opened_with_one_who_is_lost),
         TEST(more_completions_than_a_queue_has),
         TEST(over_at_once_and_kept),
         TEST(long_ones_in_parts),
