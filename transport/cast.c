@@ -236,6 +236,7 @@ static int repair_some(vbn_group_t *g)
 {
     int n = 0;
 
+    push_sends(g); /* those that waited for a device which is given up */
     g->repairs = false;
     for (uint32_t i = 0; i < g->count; i++)
         if (g->member[i].repairs) {
@@ -289,6 +290,7 @@ static void begin_repair(vbn_group_t *g, struct vbn_group_member *m, uint32_t fr
 void vbn_group_repair_all(vbn_group_t *g)
 {
     g->left = g->next;
+    g->repairs = g->ctx->tags.casts_wait = true; /* sends may wait for nothing but that */
     for (uint32_t i = 0; i < g->count; i++) {
         struct vbn_group_member *m = &g->member[i];
 

@@ -100,7 +100,7 @@ struct vbn_group {
     uint32_t left;                               /* before it the device is done with all */
     struct vbn_cast *kept[VBN_GROUP_WINDOW_MAX]; /* number N at N % window */
     struct vbn_tag_list sends;                   /* not all of them in datagrams yet */
-    bool repairs;                                /* those of a member */
+    bool repairs;                                /* those of a member, or `sends` can go on */
 
     struct vbn_timer timer;
     uint32_t hello_in, hello_gap; /* ticks: to the next hello, 0: none; and between two */
@@ -185,7 +185,8 @@ bool vbn_group_ack(vbn_group_t *group, struct vbn_group_member *m);
 /* What comes before `acked` is settled anew; sends that waited for it go on. */
 void vbn_group_settle(vbn_group_t *group);
 
-/* Without a queue pair: what is not acknowledged goes to all by their connections. */
+/* Without a queue pair: what is not acknowledged goes to all by their connections, and soon what
+ * waits to be sent. */
 void vbn_group_repair_all(vbn_group_t *group);
 
 #endif

@@ -707,6 +707,29 @@ static void by_connections_when_it_is_joined_no_more(void **state)
     assert_int_equal(send_value(&op[0], &one), VBN_OK);
 }
 
+/* All that was sent has been acknowledged, but has not left. */
+static void goes_on_without_a_device_to_wait_for(void **state)
+{
+    uint32_t w;
+
+    (void)state;
+    make_ready_and_quiet();
+    w = fill_window();
+    word_of(ONE, VBN_CAST_ACK, w);
+    word_of(TWO, VBN_CAST_ACK, w);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(send_value(&op[w + i], &one), VBN_PENDING);
+    fake_recv_fails(group->qp, IBV_WC_LOC_QP_OP_ERR);
+    lone_pass(ctx, 200);
+    assert_null(group->qp);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(op[w + i].status, VBN_OK);
+    word_of(ONE, VBN_CAST_ACK, w + 2);
+    word_of(TWO, VBN_CAST_ACK, w + 2);
+    assert_int_equal(ctx->counters.cast_repairs, 4);
+    assert_int_equal(group->acked, w + 2);
+}
+
 static void by_connections_when_posting_fails(void **state)
 {
     (void)state;
@@ -1012,6 +1035,7 @@ int main(void)
         TEST(answers_pokes),
         TEST(by_connections_when_it_fails),
         TEST(by_connections_when_it_is_joined_no_more),
+        TEST(goes_on_without_a_device_to_wait_for),
         TEST(by_connections_when_posting_fails),
         TEST(acknowledged_what_was_not_sent),
         TEST(asked_for_what_was_acknowledged),
