@@ -312,6 +312,27 @@ VBN_COLD static void ask(vbn_group_t *g, struct vbn_group_member *m)
         m->asked = m->told = m->next;
 }
 
+VBN_COLD static void ask_again(vbn_group_t *g, struct vbn_group_member *m)
+{
+    m->asks = false;
+    ask(g, m);
+}
+
+void vbn_groups_want(vbn_endpoint_t *ep)
+{
+    vbn_group_t *g;
+
+    LIST_FOREACH(g, &ep->ctx->groups, entry)
+    {
+        for (uint32_t i = 0; i < g->count; i++) {
+            struct vbn_group_member *m = &g->member[i];
+
+            if (m->ep == ep && m->held && m->stream.filling)
+                ask_again(g, m);
+        }
+    }
+}
+
 /* A datagram of M's. False: malformed. */
 static bool take(vbn_group_t *g, struct vbn_group_member *m, const struct vbn_wire_cast *head,
                  const void *data, size_t len)
@@ -325,6 +346,7 @@ static bool take(vbn_group_t *g, struct vbn_group_member *m, const struct vbn_wi
     }
     m->next++; /* first: a callback may go by it */
     verdict = vbn_tag_cast(m->ep, &m->stream, head->kind, data, len);
+    m->held = verdict == VBN_TAG_HELD;
     if (vbn_unlikely(verdict != VBN_TAG_TAKEN)) {
         m->next--; /* it has to come again */
         return verdict != VBN_TAG_MALFORMED;
@@ -426,12 +448,10 @@ static bool asked(vbn_group_t *g, struct vbn_group_member *m, uint32_t number)
 /* M wants to know whether all before NUMBER has come. */
 static void poked(vbn_group_t *g, struct vbn_group_member *m, uint32_t number)
 {
-    if (vbn_seq_before(m->next, number)) {
-        m->asks = false;
-        ask(g, m);
-    } else {
+    if (vbn_seq_before(m->next, number))
+        ask_again(g, m);
+    else
         vbn_group_ack(g, m);
-    }
 }
 
 /* M has closed its group, and answers a poke that was older than what it had told. */

@@ -68,6 +68,7 @@ struct vbn_group_member {
     bool heard;          /* by multicast */
     bool aged;           /* it has not been told for a tick */
     bool asks, repairs;
+    bool held; /* there was no room for the next one */
     struct vbn_tag_stream stream;
 };
 
@@ -134,6 +135,10 @@ bool vbn_group_word(vbn_endpoint_t *ep, const void *data, size_t len);
 /* A word or a datagram is waited for that EP sends by its connection: for the end of a send, of a
  * group, or of a receive that has begun. */
 bool vbn_groups_await(const vbn_endpoint_t *ep);
+
+/* A receive has taken the beginning of a message of EP's: if there was no room for the rest, that
+ * is asked for. */
+void vbn_groups_want(vbn_endpoint_t *ep);
 
 /* Sends by connections what waits for that; how many datagrams. */
 int vbn_groups_advance(vbn_context_t *ctx);

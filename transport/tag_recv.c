@@ -291,7 +291,8 @@ enum vbn_tag_verdict vbn_tag_cast(vbn_endpoint_t *ep, struct vbn_tag_stream *str
 {
     const struct vbn_tags *tags = &ep->ctx->tags;
 
-    if (vbn_unlikely(tags->early_bytes > ep->ctx->opts.unexpected_limit) && !is_open(stream) &&
+    /* Also in the middle of a message: nothing but what the sender casts lies behind it. */
+    if (vbn_unlikely(tags->early_bytes > ep->ctx->opts.unexpected_limit) && !stream->filling &&
         !vbn_tag_wanted(ep))
         return VBN_TAG_HELD;
     if (kind == VBN_TAG_NEXT)
@@ -358,6 +359,8 @@ static int take_early(vbn_context_t *ctx, struct vbn_tag_op *t, struct vbn_tag_e
         rc = VBN_OK;
     }
     vbn_tag_drop_early(ctx, early);
+    if (rc == VBN_PENDING)
+        vbn_groups_want(ep);
     return rc;
 }
 

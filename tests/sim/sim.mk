@@ -52,7 +52,7 @@ GUARD_WRAP = -Wl,--wrap=ibv_create_cq,--wrap=ibv_create_qp,--wrap=ibv_destroy_qp
 
 if HAVE_CMOCKA
 VBN_SIM_TESTS = tests/sim/test_fabric tests/sim/test_misuse tests/sim/test_faults \
-	tests/sim/test_failing_calls tests/sim/test_mcast
+	tests/sim/test_failing_calls tests/sim/test_mcast tests/sim/test_groups
 check_PROGRAMS += $(VBN_SIM_TESTS)
 TESTS += $(VBN_SIM_TESTS)
 endif
@@ -65,6 +65,9 @@ tests_sim_test_faults_SOURCES = tests/sim/test_faults.c tests/sim/rig.c tests/si
 tests_sim_test_faults_LDADD = tests/sim/libfabric_sim.la $(CMOCKA_LIBS)
 tests_sim_test_mcast_SOURCES = tests/sim/test_mcast.c tests/sim/rig.c tests/sim/rig.h
 tests_sim_test_mcast_LDADD = tests/sim/libfabric_sim.la $(CMOCKA_LIBS)
+tests_sim_test_groups_SOURCES = tests/sim/test_groups.c tests/sim/world.c tests/sim/world.h
+tests_sim_test_groups_LDADD = libverbena_core.la tests/sim/libfabric_sim.la $(CMOCKA_LIBS)
+tests_sim_test_groups_LDFLAGS = $(AM_LDFLAGS) $(SIM_WRAP)
 tests_sim_test_failing_calls_SOURCES = tests/sim/test_failing_calls.c tests/sim/world.c \
 	tests/sim/world.h
 tests_sim_test_failing_calls_LDADD = libverbena_core.la tests/sim/libfabric_sim.la $(CMOCKA_LIBS)

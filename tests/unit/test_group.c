@@ -536,6 +536,81 @@ static void too_early_comes_again(void **state)
     assert_int_equal(got, 10);
 }
 
+/* PART of one of three datagrams, each of 16 bytes; TAG is 4. */
+static void part_of_long(int from, uint32_t part)
+{
+    char bytes[32];
+    size_t head = part ? 0 : sizeof(struct vbn_wire_tag);
+
+    vbn_wire_tag_write(bytes, &(struct vbn_wire_tag){.tag = 4, .len = 48});
+    memset(bytes + head, (int)(1 + part), 16);
+    datagram_of(group->id, from, part ? VBN_TAG_NEXT : VBN_TAG_FIRST, part, bytes, head + 16);
+}
+
+static void receive_long(char *got)
+{
+    assert_int_equal(vbn_tag_recv(ctx, ep[ONE], got, 48, 4, VBN_TAG_MAX, &op[0]), VBN_PENDING);
+}
+
+/* What is kept for nobody is bounded within a message, too; the rest is asked for with it. */
+static void too_long_and_early_comes_when_it_is_wanted(void **state)
+{
+    unsigned said;
+    char got[48];
+
+    (void)state;
+    make_ready_and_quiet();
+    part_of_long(ONE, 0);
+    ctx->tags.early_bytes += ctx->opts.unexpected_limit;
+    part_of_long(ONE, 1);
+    part_of_long(ONE, 2);
+    assert_int_equal(group->member[ONE].next, 1);
+    said = words_to(ONE);
+    receive_long(got);
+    assert_told(ONE, VBN_CAST_ASK, 1);
+    assert_int_equal(words_to(ONE), said + 1);
+    part_of_long(ONE, 1); /* it has a place */
+    part_of_long(ONE, 2);
+    ctx->tags.early_bytes -= ctx->opts.unexpected_limit;
+    assert_int_equal(op[0].status, VBN_OK);
+    for (int i = 0; i < 48; i++)
+        assert_int_equal(got[i], 1 + i / 16);
+}
+
+/* It is under way. */
+static void early_and_not_too_long_is_not_asked_for(void **state)
+{
+    unsigned said;
+    char got[48];
+
+    (void)state;
+    make_ready_and_quiet();
+    part_of_long(ONE, 0);
+    part_of_long(ONE, 1);
+    said = words_to(ONE);
+    receive_long(got);
+    assert_int_equal(words_to(ONE), said);
+    part_of_long(ONE, 2);
+    assert_int_equal(op[0].status, VBN_OK);
+}
+
+/* What is wanted may come behind it. */
+static void too_long_is_kept_where_another_is_wanted(void **state)
+{
+    uint64_t got;
+
+    (void)state;
+    make_ready_and_quiet();
+    receive(ONE, &op[1], &got);
+    ctx->tags.early_bytes += ctx->opts.unexpected_limit + 1;
+    for (uint32_t i = 0; i < 3; i++)
+        part_of_long(ONE, i);
+    cast_of(ONE, 3, 3, 33);
+    ctx->tags.early_bytes -= ctx->opts.unexpected_limit + 1;
+    assert_int_equal(op[1].status, VBN_OK);
+    assert_int_equal(got, 33);
+}
+
 /* --- what a member owes by its connection lies behind what it has sent there --------------------
  */
 
@@ -1026,6 +1101,9 @@ int main(void)
         TEST(acknowledges_half_a_window),
         TEST(acknowledges_what_is_old),
         TEST(too_early_comes_again),
+        TEST(too_long_and_early_comes_when_it_is_wanted),
+        TEST(early_and_not_too_long_is_not_asked_for),
+        TEST(too_long_is_kept_where_another_is_wanted),
         TEST(send_that_awaits_acknowledgements_takes_what_lies_before),
         TEST(closing_awaits_acknowledgements),
         TEST(receive_that_has_begun_awaits_repairs),
