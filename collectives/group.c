@@ -23,10 +23,10 @@
 
 enum { NEVER, NOT_YET, READY }; /* the least counts */
 
+/* By what all ranks know alike: who has no group in its transport says so in the vote. */
 void vbn_group_init(vbn_team_t *team, uint64_t seed)
 {
-    bool may =
-        team->opts.group && team->size >= SIZE_MIN && VBN_TRANSPORT_HAS(team->tr, group_open);
+    bool may = team->opts.group && team->size >= SIZE_MIN;
 
     team->group =
         (struct vbn_team_group){.state = may ? VBN_GROUP_NONE : VBN_GROUP_OFF,
@@ -54,12 +54,19 @@ static void put_off(vbn_team_t *team)
         team->group.vote_at *= 2;
 }
 
+static int try_to_open(vbn_team_t *team, struct vbn_error *err)
+{
+    if (!VBN_TRANSPORT_HAS(team->tr, group_open))
+        return vbn_error_set(err, VBN_ERR_DEVICE, "its transport has none");
+    return team->tr->group_open(team->port, team->group.key, team->peers, team->size, team->rank,
+                                &team->group.group, err);
+}
+
 static void open_group(vbn_team_t *team)
 {
     struct vbn_team_group *g = &team->group;
     struct vbn_error err = {.text = ""};
-    int status = team->tr->group_open(team->port, g->key, team->peers, team->size, team->rank,
-                                      &g->group, &err);
+    int status = try_to_open(team, &err);
 
     g->state = VBN_GROUP_TRIED;
     put_off(team);

@@ -1694,16 +1694,21 @@ static void who_has_a_processor_or_may_not_sleep_does_not(void **state)
 
 static struct vbn_transport fan; /* the loop's table, with groups */
 
+static void open_over(const struct vbn_transport *table, struct fixture *f, uint32_t size,
+                      uint32_t r, const struct vbn_team_options *opts)
+{
+    assert_int_equal(vbn_team_create(table, loop_port(f->loop, r), loop_peers(f->loop, r), size, r,
+                                     3, opts, &f->team[r], NULL),
+                     VBN_OK);
+}
+
 static void open_grouped(struct fixture *f, uint32_t size, const struct vbn_team_options *opts)
 {
     for (uint32_t r = 0; r < size; r++)
-        assert_int_equal(vbn_team_create(&fan, loop_port(f->loop, r), loop_peers(f->loop, r), size,
-                                         r, 3, opts, &f->team[r], NULL),
-                         VBN_OK);
+        open_over(&fan, f, size, r, opts);
 }
 
-/* Teams over a transport with groups; RULES may be NULL. */
-static void open_fan(struct fixture *f, uint32_t size, const char *rules)
+static struct vbn_team_options open_fan_loop(struct fixture *f, const char *rules)
 {
     struct loop_options loop = {.eager_limit = 16, .late = 2};
     struct vbn_team_options opts;
@@ -1713,6 +1718,14 @@ static void open_fan(struct fixture *f, uint32_t size, const char *rules)
     opts = options(f);
     opts.group = true;
     opts.rules = rules;
+    return opts;
+}
+
+/* Teams over a transport with groups; RULES may be NULL. */
+static void open_fan(struct fixture *f, uint32_t size, const char *rules)
+{
+    struct vbn_team_options opts = open_fan_loop(f, rules);
+
     open_grouped(f, size, &opts);
 }
 
@@ -1895,6 +1908,27 @@ static void who_cannot_ends_it_for_all(void **state)
     sums(&f, RANKS, 16);
     assert_int_equal(f.lines, 1 + RANKS);
     check_no_group(&f);
+}
+
+/* As of an older release: it takes part in the vote all the same. */
+static void whose_transport_has_none_ends_it_for_all(void **state)
+{
+    struct vbn_team_options opts;
+    struct fixture f;
+
+    (void)state;
+    opts = open_fan_loop(&f, NULL);
+    for (uint32_t r = 0; r < RANKS; r++)
+        open_over(r == 2 ? loop_table() : &fan, &f, RANKS, r, &opts);
+    sums(&f, RANKS, 15);
+    assert_int_equal(f.lines, 1);
+    assert_non_null(strstr(f.line, "rank 2 cannot be in a group: its transport has none"));
+    sums(&f, RANKS, 5);
+    assert_int_equal(f.lines, 1 + RANKS);
+    assert_non_null(strstr(f.line, "has no group: not all ranks can be in one"));
+    assert_false(all_cast(&f, RANKS));
+    assert_int_equal(asked(RANKS), RANKS - 1);
+    close_all(&f);
 }
 
 static void ranks_that_hear_nothing_give_up(void **state)
@@ -2374,6 +2408,7 @@ int main(void)
         cmocka_unit_test(who_is_not_ready_is_asked_again),
         cmocka_unit_test(calls_that_do_not_block_are_counted),
         cmocka_unit_test(who_cannot_ends_it_for_all),
+        cmocka_unit_test(whose_transport_has_none_ends_it_for_all),
         cmocka_unit_test(ranks_that_hear_nothing_give_up),
         cmocka_unit_test(few_ranks_and_those_who_do_not_want_have_none),
         cmocka_unit_test(parts_have_groups_of_their_own),
