@@ -3,14 +3,18 @@
 #include "error.h"
 #include "team.h"
 
-/* Whether the ranks use a group from this call on. */
-static int vote(vbn_team_t *team)
+/* Whether the ranks use a group from this call on. A call that cannot be is none: the others do not
+ * vote before it. */
+static int vote(vbn_team_t *team, const struct vbn_coll_args *args)
 {
     vbn_coll_req_t *req;
     int status;
 
     if (!vbn_group_undecided(team))
         return VBN_OK;
+    status = vbn_req_check(team, args, &team->error);
+    if (status != VBN_OK)
+        return status;
     status = vbn_team_vote(team, &req, &team->error);
     return status == VBN_OK && req ? vbn_coll_wait(req) : status;
 }
@@ -23,7 +27,7 @@ int vbn_coll(vbn_team_t *team, const struct vbn_coll_args *args)
     if (!team)
         return VBN_ERR_INVALID;
     team->error.text[0] = '\0';
-    status = vote(team);
+    status = vote(team, args);
     if (status == VBN_OK)
         status = vbn_coll_istart(team, args, &req, &team->error);
     return status == VBN_OK ? vbn_coll_wait(req) : status;

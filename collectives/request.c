@@ -245,6 +245,24 @@ static int number(vbn_coll_req_t *req, enum vbn_req_kind kind, struct vbn_error 
     return VBN_OK;
 }
 
+static int incomplete(struct vbn_error *err)
+{
+    return vbn_error_set(err, VBN_ERR_INVALID,
+                         "a collective needs a team, arguments with their size, and a request");
+}
+
+int vbn_req_check(vbn_team_t *team, const struct vbn_coll_args *args, struct vbn_error *err)
+{
+    vbn_coll_req_t req = {.team = team};
+    int status;
+
+    if (!args || args->size < sizeof(*args))
+        return incomplete(err);
+    status = vbn_call_take(&req, args, vbn_call_has_root(args->coll) ? args->root : 0, err);
+    free(req.packed);
+    return status;
+}
+
 static int new_req(vbn_team_t *team, const struct vbn_coll_args *args, enum vbn_req_kind kind,
                    vbn_coll_req_t **made, struct vbn_error *err)
 {
@@ -254,8 +272,7 @@ static int new_req(vbn_team_t *team, const struct vbn_coll_args *args, enum vbn_
     int status = VBN_OK;
 
     if (!team || !args || !made || args->size < sizeof(*args))
-        return vbn_error_set(err, VBN_ERR_INVALID,
-                             "a collective needs a team, arguments with their size, and a request");
+        return incomplete(err);
     rooted = vbn_call_has_root(args->coll);
     root = rooted ? args->root : next_top(team, kind);
     stays = rooted && root_stays(team, root);

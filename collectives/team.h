@@ -162,8 +162,9 @@ void vbn_group_fini(vbn_team_t *team);
 /* The vote of TEAM's is over, with STATUS. */
 void vbn_group_decide(vbn_team_t *team, int status);
 
-/* request.c: frees everything of REQ. */
+/* request.c: frees everything of REQ; whether a call with ARGS can be, with its errors. */
 void vbn_req_destroy(vbn_coll_req_t *req);
+int vbn_req_check(vbn_team_t *team, const struct vbn_coll_args *args, struct vbn_error *err);
 
 /*
  * call.c: checks ARGS and fills what REQ knows of the call but the algorithm; ROOT also where

@@ -2078,6 +2078,31 @@ static void a_refused_call_is_not_counted(void **state)
     close_all(&f);
 }
 
+/* Before the vote, which the others might never come to. */
+static void a_call_that_blocks_is_refused_at_once(void **state)
+{
+    struct vbn_coll_args old = sum_args(NULL, NULL, 0);
+    struct fixture f;
+    uint64_t messages;
+
+    (void)state;
+    old.size--;
+    open_fan(&f, RANKS, NULL);
+    sums(&f, RANKS, 15);
+    messages = loop_messages(f.loop);
+    assert_int_equal(vbn_allreduce(f.team[0], NULL, NULL, 1, VBN_INT32, VBN_SUM), VBN_ERR_INVALID);
+    assert_non_null(strstr(vbn_team_error(f.team[0]), "sendbuf is NULL"));
+    assert_int_equal(vbn_allgatherv(f.team[0], VBN_IN_PLACE, 0, &f, NULL, NULL, VBN_INT32),
+                     VBN_ERR_INVALID);
+    assert_int_equal(vbn_bcast(f.team[0], &f, 1, VBN_INT32, RANKS), VBN_ERR_INVALID);
+    assert_int_equal(vbn_coll(f.team[0], &old), VBN_ERR_INVALID);
+    assert_int_equal(vbn_coll(f.team[0], NULL), VBN_ERR_INVALID);
+    assert_int_equal(loop_messages(f.loop), messages);
+    sums(&f, RANKS, 1);
+    assert_true(all_cast(&f, RANKS));
+    close_all(&f);
+}
+
 /* The vote fails as a call would. */
 static void a_vote_that_fails_is_told(void **state)
 {
@@ -2415,6 +2440,7 @@ int main(void)
         cmocka_unit_test(groups_with_the_check),
         cmocka_unit_test(requests_from_before_do_not_cast),
         cmocka_unit_test(a_refused_call_is_not_counted),
+        cmocka_unit_test(a_call_that_blocks_is_refused_at_once),
         cmocka_unit_test(a_vote_that_fails_is_told),
         cmocka_unit_test(calls_that_block_vote),
         cmocka_unit_test(a_cast_names_all),
