@@ -31,17 +31,28 @@ AC_DEFUN([VBN_CHECK_OMPI], [
     AM_CONDITIONAL([BUILD_OMPI_BTL], [test "x$build_ompi_btl" = xyes])
 ])
 
+# VBN_OMPI_VERSION_OF(MPICC)
+# A command substitution: the release of Open MPI that MPICC is of, or nothing.
+m4_define([VBN_OMPI_VERSION_OF],
+    [$($1 --showme:version 2>/dev/null | $SED -n 's/.*Open MPI \(@<:@0-9@:>@@<:@0-9.@:>@*\).*/\1/p')])
+
 # VBN_FIND_MPICC
-# Finds mpicc and asks it what an MPI program needs.
+# Finds mpicc and asks it what an MPI program needs. The first of an Open MPI in the path is it: what
+# a user has put there goes before the distribution's, which may have the longer name.
 AC_DEFUN([VBN_FIND_MPICC], [
     AS_CASE([$with_ompi],
         [yes|check], [vbn_ompi_path=$PATH],
         [vbn_ompi_path=$with_ompi/bin])
-    AC_PATH_PROGS([MPICC], [mpicc.openmpi mpicc], [], [$vbn_ompi_path])
-    AS_IF([test -z "$MPICC"],
-        [VBN_OMPI_SUMMARY="skipped: no mpicc in $vbn_ompi_path (Debian package: libopenmpi-dev)"], [
+    AC_CACHE_CHECK([for an mpicc of Open MPI], [ac_cv_path_MPICC],
+        [AC_PATH_PROGS_FEATURE_CHECK([MPICC], [mpicc mpicc.openmpi],
+            [AS_IF([test -n "VBN_OMPI_VERSION_OF([$ac_path_MPICC])"],
+                [ac_cv_path_MPICC=$ac_path_MPICC ac_path_MPICC_found=:])],
+            [ac_cv_path_MPICC=none], [$vbn_ompi_path])])
+    MPICC=$ac_cv_path_MPICC
+    AS_IF([test "x$MPICC" = xnone],
+        [VBN_OMPI_SUMMARY="skipped: no mpicc of Open MPI in $vbn_ompi_path (Debian package: libopenmpi-dev)"], [
         AC_MSG_CHECKING([for the Open MPI of $MPICC])
-        vbn_ompi_version=$($MPICC --showme:version 2>/dev/null | $SED -n 's/.*Open MPI \(@<:@0-9@:>@@<:@0-9.@:>@*\).*/\1/p')
+        vbn_ompi_version=VBN_OMPI_VERSION_OF([$MPICC])
         AC_MSG_RESULT([${vbn_ompi_version:-none}])
         AS_IF([test -z "$vbn_ompi_version"],
             [VBN_OMPI_SUMMARY="skipped: $MPICC is not Open MPI's (Debian package: libopenmpi-dev)"], [
@@ -116,9 +127,7 @@ AC_DEFUN([VBN_OMPI_FOLDERS], [
     AS_IF([test -n "$with_ompi_component_dir"],
         [ompicomponentdir=$with_ompi_component_dir
          ompihelpdir=$with_ompi_component_dir],
-        [AC_PATH_PROGS([OMPI_INFO], [ompi_info.openmpi ompi_info], [], [$vbn_ompi_path])
-         AS_IF([test -z "$OMPI_INFO"],
-             [AC_MSG_ERROR([ompi_info is missing (Debian package: openmpi-bin); or say --with-ompi-component-dir=DIR])])
+        [VBN_FIND_OMPI_INFO
          ompicomponentdir=$($OMPI_INFO --parsable --path pkglibdir | $SED -n 's/^path:pkglibdir://p')
          ompihelpdir=$($OMPI_INFO --parsable --path pkgdatadir | $SED -n 's/^path:pkgdatadir://p')
          AS_IF([test -z "$ompicomponentdir" || test -z "$ompihelpdir"],
@@ -126,4 +135,16 @@ AC_DEFUN([VBN_OMPI_FOLDERS], [
     VBN_OMPI_SUMMARY="$VBN_OMPI_SUMMARY, into $ompicomponentdir"
     AC_SUBST([ompicomponentdir])
     AC_SUBST([ompihelpdir])
+])
+
+# VBN_FIND_OMPI_INFO
+# Finds the ompi_info of mpicc's Open MPI: beside it, as a rule.
+AC_DEFUN([VBN_FIND_OMPI_INFO], [
+    AS_CASE([$MPICC], [*/*], [vbn_ompi_path=$(AS_DIRNAME(["$MPICC"]))$PATH_SEPARATOR$vbn_ompi_path])
+    AC_PATH_PROGS([OMPI_INFO], [ompi_info ompi_info.openmpi], [], [$vbn_ompi_path])
+    AS_IF([test -z "$OMPI_INFO"],
+        [AC_MSG_ERROR([ompi_info is missing (Debian package: openmpi-bin); or say --with-ompi-component-dir=DIR])])
+    vbn_info_version=$($OMPI_INFO --version 2>/dev/null | $SED -n 's/^Open MPI v\(@<:@0-9@:>@@<:@0-9.@:>@*\).*/\1/p')
+    AS_IF([test "x$vbn_info_version" != "x$vbn_ompi_version"],
+        [AC_MSG_ERROR([$MPICC is of Open MPI $vbn_ompi_version, but $OMPI_INFO of ${vbn_info_version:-something else}; name the right mpicc by MPICC=FILE, or say where components go by --with-ompi-component-dir=DIR])])
 ])
