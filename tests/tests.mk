@@ -16,6 +16,7 @@ include $(srcdir)/tests/mpi/mpi.mk
 include $(srcdir)/tests/device/device.mk
 include $(srcdir)/tests/hostile/hostile.mk
 include $(srcdir)/tests/fuzz/fuzz.mk
+include $(srcdir)/tests/tools/tools.mk
 include $(srcdir)/tests/sanitizers.mk
 include $(srcdir)/tests/coverage.mk
 
