@@ -23,4 +23,4 @@ include $(srcdir)/tests/coverage.mk
 clean-local:
 	rm -rf $(SUB_BUILDS)
 
-EXTRA_DIST += tests/rxe tests/known-failures tests/program.sh
+EXTRA_DIST += tests/ompi5 tests/rxe tests/known-failures tests/program.sh
