@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The loader, over plugins made for it.
 
-if HAVE_CMOCKA
 # -rpath makes libtool build a shared object that is not installed.
 check_LTLIBRARIES += tests/loader/fake.la tests/loader/fake_other.la
 FAKE_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
@@ -12,6 +11,7 @@ tests_loader_fake_other_la_SOURCES = tests/loader/fake_other.c
 tests_loader_fake_other_la_LDFLAGS = $(FAKE_LDFLAGS)
 tests_loader_fake_other_la_LIBADD =
 
+if HAVE_CMOCKA
 LOADER_TESTS = tests/loader/test_params tests/loader/test_plugins tests/loader/test_job
 check_PROGRAMS += $(LOADER_TESTS)
 TESTS += $(LOADER_TESTS)
