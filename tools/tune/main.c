@@ -75,8 +75,8 @@ int main(int argc, char **argv)
     status = vbn_job_create(loader, &oob, NULL, &job, &err);
     if (status == VBN_LOADER_HELP)
         status = oob.rank == 0 ? vbn_loader_help(loader, stdout, &err) : VBN_OK;
-    else if (status == VBN_OK)
-        status = run(job, &opts);
+    else if (status == VBN_OK && run(job, &opts) != VBN_OK)
+        return 1; /* others may wait for this rank: they end with the job */
     vbn_job_destroy(job);
     vbn_oob_destroy(&oob);
 failed:
