@@ -6,13 +6,16 @@
  *
  *     mpirun -n 4 ./heat2d [CELLS_A_SIDE]
  */
+#include <ctype.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <verbena_bootstrap.h>
 #include <verbena_coll.h>
 
+#define SIDE_MOST  65536ul
 #define HOT        100.0
 #define TOLERANCE  1e-4
 #define STEPS_MAX  100000
@@ -129,9 +132,18 @@ static int run(struct plate *p)
     return status;
 }
 
+/* False where TEXT is not a whole number, or one that cannot be. */
+static bool read_side(const char *text, struct plate *p)
+{
+    char *end;
+
+    p->side = strtoul(text, &end, 0);
+    return isdigit((unsigned char)*text) && !*end && p->side <= SIDE_MOST;
+}
+
 int main(int argc, char **argv)
 {
-    struct plate p = {.side = 0};
+    struct plate p = {.side = 64};
     struct vbn_team_options opts;
     struct vbn_error err;
     int status = vbn_job_start(&argc, argv, &p.job, &err);
@@ -142,13 +154,17 @@ int main(int argc, char **argv)
         fprintf(stderr, "heat2d: %s\n", err.text);
         return 1;
     }
+    if ((argc > 1 && !read_side(argv[1], &p)) || p.side < p.job->ranks) {
+        fprintf(stderr,
+                "heat2d: %s: expected cells a side, one for each rank at least, up to %lu\n",
+                argc > 1 ? argv[1] : "64", SIDE_MOST);
+        vbn_job_destroy(p.job);
+        return 1;
+    }
     vbn_team_options_init(&opts, sizeof(opts));
     opts.processors = p.job->processors;
-    p.side = argc > 1 ? strtoul(argv[1], NULL, 0) : 64;
     status = vbn_team_create(p.job->tr, p.job->port, p.job->peers, p.job->ranks, p.job->rank, 0,
                              &opts, &p.team, &err);
-    if (status == VBN_OK && (p.side < p.job->ranks || p.side > 65536))
-        status = VBN_ERR_INVALID;
     if (status == VBN_OK)
         status = run(&p);
     if (status != VBN_OK) { /* what may still be under way ends with the process */

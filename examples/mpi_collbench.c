@@ -14,6 +14,7 @@
  * before each figure, and sleeps until there is one. The figures begin anew after the last one; the
  * byte `q` ends the job. A line `ready` comes before the first.
  */
+#include <ctype.h>
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdbool.h>
@@ -22,7 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OPERATIONS = 5, SIZES = 16 };
+enum { OPERATIONS = 5, SIZES = 16, SIZE_MOST = 1 << 30 };
 
 struct buffers {
     char *in, *out;
@@ -184,6 +185,49 @@ static int open_turns(int *argc, char **argv)
     return pipe;
 }
 
+static void refuse(const char *argument, const char *expected)
+{
+    fprintf(stderr, "mpi_collbench: %s: expected %s\n", argument, expected);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static double read_seconds(const char *text)
+{
+    char *end;
+    double seconds = strtod(text, &end);
+
+    if (end == text || *end || !(seconds > 0 && seconds <= 3600))
+        refuse(text, "seconds, more than 0, up to 3600");
+    return seconds;
+}
+
+static int read_size(const char *text)
+{
+    char *end;
+    long size = strtol(text, &end, 10);
+
+    if (!isdigit((unsigned char)*text) || *end || size > SIZE_MOST)
+        refuse(text, "bytes, up to 1 GiB");
+    return (int)size;
+}
+
+/* Those that the arguments name, or the usual ones. Returns their number. */
+static int read_sizes(char **arguments, int sizes[SIZES])
+{
+    static const int usual[] = {8, 4096, 65536, 1048576};
+    int count = 0;
+
+    for (; arguments[count]; count++) {
+        if (count == SIZES)
+            refuse(arguments[count], "16 sizes at most");
+        sizes[count] = read_size(arguments[count]);
+    }
+    if (count)
+        return count;
+    memcpy(sizes, usual, sizeof(usual));
+    return sizeof(usual) / sizeof(usual[0]);
+}
+
 /* All figures of these sizes. Returns their number. */
 static int list_figures(const int *sizes, int count, struct figure *figures)
 {
@@ -198,8 +242,7 @@ static int list_figures(const int *sizes, int count, struct figure *figures)
 
 int main(int argc, char **argv)
 {
-    static const int usual[] = {8, 4096, 65536, 1048576};
-    int sizes[SIZES], count = 0, largest = 0, ranks, pipe;
+    int sizes[SIZES], count, largest = 0, ranks, pipe;
     struct figure figures[1 + (OPERATIONS - 1) * SIZES];
     struct buffers b;
     double seconds;
@@ -207,11 +250,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     pipe = open_turns(&argc, argv);
-    seconds = argc > 1 ? atof(argv[1]) : 0.3;
-    for (int i = 2; i < argc && count < SIZES; i++)
-        sizes[count++] = atoi(argv[i]);
-    for (int i = 0; argc <= 2 && i < 4; i++)
-        sizes[count++] = usual[i];
+    seconds = argc > 1 ? read_seconds(argv[1]) : 0.3;
+    count = read_sizes(argv + (argc > 2 ? 2 : argc), sizes);
     for (int i = 0; i < count; i++)
         largest = sizes[i] > largest ? sizes[i] : largest;
     b.in = calloc((size_t)ranks, (size_t)largest + 8);

@@ -5,6 +5,8 @@
  */
 #include <mpi.h>
 
+#include <ctype.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,7 @@
 #define WINDOW     16
 #define TAG        1
 #define ROUNDS_MAX 400
+#define SIZE_MOST  (1l << 30)
 
 static int by_value(const void *a, const void *b)
 {
@@ -77,6 +80,41 @@ static double bandwidth_mbps(char *buf, int size, int rank)
     return (double)size * WINDOW * windows / (MPI_Wtime() - start) / 1e6;
 }
 
+/* False where TEXT is not a whole number, or too large a one. */
+static bool read_size(const char *text, int *size)
+{
+    char *end;
+    long value = strtol(text, &end, 10);
+
+    *size = (int)value;
+    return isdigit((unsigned char)*text) && !*end && value <= SIZE_MOST;
+}
+
+static void fail(const char *size, const char *what)
+{
+    fprintf(stderr, "mpi_pingpong: %s: %s\n", size, what);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static void measure(const char *argument, int rank)
+{
+    double us, mbps;
+    char *buf;
+    int size;
+
+    if (!read_size(argument, &size))
+        fail(argument, "expected bytes, up to 1 GiB");
+    buf = malloc((size_t)(size ? size : 1) * WINDOW);
+    if (!buf)
+        fail(argument, "no memory for that");
+    memset(buf, rank, (size_t)size * WINDOW);
+    us = half_round_trip_us(buf, size, rank);
+    mbps = bandwidth_mbps(buf, size, rank);
+    if (rank == 0)
+        printf("%d %.2f %.2f\n", size, us, mbps);
+    free(buf);
+}
+
 int main(int argc, char **argv)
 {
     int rank, ranks;
@@ -88,20 +126,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "mpi_pingpong: give it two ranks, not %d\n", ranks);
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
-    for (int i = 1; i < argc; i++) {
-        int size = atoi(argv[i]);
-        char *buf = malloc((size_t)(size ? size : 1) * WINDOW);
-        double us, mbps;
-
-        if (size < 0 || !buf)
-            MPI_Abort(MPI_COMM_WORLD, 1);
-        memset(buf, rank, (size_t)size * WINDOW);
-        us = half_round_trip_us(buf, size, rank);
-        mbps = bandwidth_mbps(buf, size, rank);
-        if (rank == 0)
-            printf("%d %.2f %.2f\n", size, us, mbps);
-        free(buf);
-    }
+    for (int i = 1; i < argc; i++)
+        measure(argv[i], rank);
     MPI_Finalize();
     return 0;
 }

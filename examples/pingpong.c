@@ -4,13 +4,16 @@
  *
  *     mpirun -n 2 ./pingpong [LARGEST_BYTES]
  */
+#include <ctype.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include <verbena_bootstrap.h>
 
-#define DEFAULT_LARGEST (4u << 20)
+#define LARGEST_DEFAULT (4ul << 20)
+#define LARGEST_MOST    (1ul << 30)
 
 static double now_us(void)
 {
@@ -70,19 +73,33 @@ static int measure(struct vbn_job *job, char *buf, size_t len)
     return status;
 }
 
-static int run(struct vbn_job *job, size_t largest)
+/* False where TEXT is not a whole number, or too large a one. */
+static bool read_largest(const char *text, unsigned long *largest)
+{
+    char *end;
+
+    *largest = strtoul(text, &end, 0);
+    return isdigit((unsigned char)*text) && !*end && *largest <= LARGEST_MOST;
+}
+
+static int run(struct vbn_job *job, unsigned long largest)
 {
     char *buf = calloc(1, largest + 1);
-    int status = buf ? measure(job, buf, 0) : VBN_ERR_NO_MEMORY;
+    int status = buf ? VBN_OK : VBN_ERR_NO_MEMORY;
 
-    for (size_t len = 1; len <= largest && status == VBN_OK; len *= 4)
-        status = measure(job, buf, len);
+    if (job->rank == 0)
+        printf("over %s\n%10s %12s %12s\n", job->tr->name, "bytes", "us", "MB/s");
+    if (status == VBN_OK)
+        status = measure(job, buf, 0);
+    for (uint64_t len = 1; len <= largest && status == VBN_OK; len *= 4)
+        status = measure(job, buf, (size_t)len);
     free(buf);
     return status;
 }
 
 int main(int argc, char **argv)
 {
+    unsigned long largest = LARGEST_DEFAULT;
     struct vbn_job *job;
     struct vbn_error err;
     int status = vbn_job_start(&argc, argv, &job, &err);
@@ -93,14 +110,18 @@ int main(int argc, char **argv)
         fprintf(stderr, "pingpong: %s\n", err.text);
         return 1;
     }
-    if (job->ranks < 2)
+    if (argc > 1 && !read_largest(argv[1], &largest)) {
+        fprintf(stderr, "pingpong: %s: expected bytes, up to %lu\n", argv[1], LARGEST_MOST);
+        status = VBN_ERR_INVALID;
+    } else if (job->ranks < 2) {
         fprintf(stderr, "pingpong: takes two ranks: mpirun -n 2 %s\n", argv[0]);
-    if (job->rank == 0 && job->ranks > 1)
-        printf("over %s\n%10s %12s %12s\n", job->tr->name, "bytes", "us", "MB/s");
-    if (job->rank < 2 && job->ranks > 1)
-        status = run(job, argc > 1 ? strtoul(argv[1], NULL, 0) : DEFAULT_LARGEST);
-    if (status != VBN_OK)
-        fprintf(stderr, "pingpong: %s\n", vbn_status_str(status));
+    } else if (job->rank < 2) {
+        status = run(job, largest);
+        if (status != VBN_OK) { /* the partner may wait: it ends with the job */
+            fprintf(stderr, "pingpong: %s\n", vbn_status_str(status));
+            return 1;
+        }
+    }
     vbn_job_destroy(job);
     return status != VBN_OK;
 }
