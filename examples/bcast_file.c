@@ -6,6 +6,7 @@
  *     mpirun -n 4 ./bcast_file INPUT NAME
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,69 +16,116 @@
 
 #define PART (1u << 20) /* bytes that go at once */
 
-/* The next part of the file at rank 0; a length of 0 ends it, a negative one is an error. */
-static int64_t read_part(FILE *in, char *buf)
-{
-    size_t len = fread(buf, 1, PART, in);
+struct file {
+    const char *path;
+    FILE *stream; /* NULL: cannot be used, which was said */
+};
 
-    return ferror(in) ? -1 : (int64_t)len;
+struct copy {
+    struct vbn_job *job;
+    vbn_team_t *team;
+    struct file in, out; /* in: at rank 0 */
+    char out_path[4096];
+    uint64_t total;
+    bool whole; /* all was read */
+};
+
+static void give_up(struct file *file)
+{
+    fprintf(stderr, "bcast_file: %s: %s\n", file->path, strerror(errno));
+    if (file->stream)
+        fclose(file->stream);
+    file->stream = NULL;
 }
 
-static int copy(vbn_team_t *team, FILE *in, FILE *out, char *buf, uint64_t *total)
+static void open_file(struct file *file, const char *path, const char *mode)
+{
+    *file = (struct file){path, fopen(path, mode)};
+    if (!file->stream)
+        give_up(file);
+}
+
+/* The next part of the file; a length of 0 ends it, a negative one is an error. */
+static int64_t read_part(struct file *in, char *buf)
+{
+    size_t len = in->stream ? fread(buf, 1, PART, in->stream) : 0;
+
+    if (in->stream && ferror(in->stream))
+        give_up(in);
+    return in->stream ? (int64_t)len : -1;
+}
+
+/* Where it fails the copying goes on: others wait for this rank. */
+static void write_part(struct file *out, const char *buf, size_t len)
+{
+    if (out->stream && fwrite(buf, 1, len, out->stream) != len)
+        give_up(out);
+}
+
+static int copy_parts(struct copy *c, char *buf)
 {
     int64_t len = 1;
     int status = VBN_OK;
 
     while (status == VBN_OK && len > 0) {
-        if (vbn_team_rank(team) == 0)
-            len = in ? read_part(in, buf) : -1;
-        status = vbn_bcast(team, &len, 1, VBN_INT64, 0);
+        if (c->job->rank == 0)
+            len = read_part(&c->in, buf);
+        status = vbn_bcast(c->team, &len, 1, VBN_INT64, 0);
+        if (status == VBN_OK && len > 0)
+            status = vbn_bcast(c->team, buf, (size_t)len, VBN_BYTES, 0);
         if (status != VBN_OK || len <= 0)
             break;
-        status = vbn_bcast(team, buf, (size_t)len, VBN_BYTES, 0);
-        if (status == VBN_OK && out && fwrite(buf, 1, (size_t)len, out) != (size_t)len)
-            out = NULL; /* go on: others wait for this rank */
-        *total += (uint64_t)len;
+        write_part(&c->out, buf, (size_t)len);
+        c->total += (uint64_t)len;
     }
-    if (status != VBN_OK)
-        fprintf(stderr, "bcast_file: %s\n", vbn_team_error(team));
-    return status == VBN_OK && len == 0 && out ? 0 : 1;
+    c->whole = len == 0;
+    return status;
 }
 
-static int run(struct vbn_job *job, vbn_team_t *team, const char *input, const char *name)
+/* False where this rank has no copy, or not of all. */
+static bool close_files(struct copy *c)
 {
-    FILE *in = job->rank == 0 ? fopen(input, "rb") : NULL;
-    char path[4096], *buf = malloc(PART);
-    uint64_t total = 0;
-    FILE *out;
-    int failed = 1;
+    FILE *out = c->out.stream;
 
-    if (job->rank == 0 && !in)
-        fprintf(stderr, "bcast_file: %s: %s\n", input, strerror(errno));
-    snprintf(path, sizeof(path), "%s.%u", name, job->rank);
-    out = fopen(path, "wb");
-    if (!out)
-        fprintf(stderr, "bcast_file: %s: %s\n", path, strerror(errno));
+    if (c->in.stream)
+        fclose(c->in.stream);
+    c->out.stream = NULL;
+    if (out && fclose(out) != 0) {
+        give_up(&c->out);
+        return false;
+    }
+    return out && c->whole;
+}
+
+/* Returns a status that is not VBN_OK where others may still wait for this rank. */
+static int run(struct copy *c, const char *input, const char *name, bool *copied)
+{
+    char *buf = malloc(PART);
+    int status = VBN_ERR_NO_MEMORY;
+
+    if (c->job->rank == 0)
+        open_file(&c->in, input, "rb");
+    snprintf(c->out_path, sizeof(c->out_path), "%s.%u", name, c->job->rank);
+    open_file(&c->out, c->out_path, "wb");
     if (buf)
-        failed = copy(team, in, out, buf, &total);
-    if (in)
-        fclose(in);
-    if (out && fclose(out) != 0)
-        failed = 1;
+        status = copy_parts(c, buf);
+    if (status != VBN_OK)
+        fprintf(stderr, "bcast_file: %s\n", buf ? vbn_team_error(c->team) : "no memory");
+    *copied = close_files(c) && status == VBN_OK;
     free(buf);
-    if (!failed)
-        printf("rank %u of %u over %s: %llu bytes in %s\n", job->rank, job->ranks, job->tr->name,
-               (unsigned long long)total, path);
-    return failed;
+    if (*copied)
+        printf("rank %u of %u over %s: %llu bytes in %s\n", c->job->rank, c->job->ranks,
+               c->job->tr->name, (unsigned long long)c->total, c->out_path);
+    return status;
 }
 
 int main(int argc, char **argv)
 {
-    struct vbn_job *job;
+    struct copy c = {.total = 0};
     struct vbn_team_options opts;
     struct vbn_error err;
-    vbn_team_t *team;
-    int failed = 1, status = vbn_job_start(&argc, argv, &job, &err);
+    bool copied = false;
+    int status = vbn_job_start(&argc, argv, &c.job, &err);
 
     if (status == VBN_LOADER_HELP)
         return 0;
@@ -85,17 +133,22 @@ int main(int argc, char **argv)
         fprintf(stderr, "bcast_file: %s\n", err.text);
         return 1;
     }
-    vbn_team_options_init(&opts, sizeof(opts));
-    opts.processors = job->processors;
-    if (argc != 3)
+    if (argc != 3) {
         fprintf(stderr, "usage: mpirun -n N %s INPUT NAME\n", argv[0]);
-    else if (vbn_team_create(job->tr, job->port, job->peers, job->ranks, job->rank, 0, &opts, &team,
-                             &err) != VBN_OK)
-        fprintf(stderr, "bcast_file: %s\n", err.text);
-    else {
-        failed = run(job, team, argv[1], argv[2]);
-        vbn_team_destroy(team);
+        vbn_job_destroy(c.job);
+        return 1;
     }
-    vbn_job_destroy(job);
-    return failed;
+    vbn_team_options_init(&opts, sizeof(opts));
+    opts.processors = c.job->processors;
+    status = vbn_team_create(c.job->tr, c.job->port, c.job->peers, c.job->ranks, c.job->rank, 0,
+                             &opts, &c.team, &err);
+    if (status != VBN_OK)
+        fprintf(stderr, "bcast_file: %s\n", err.text);
+    else
+        status = run(&c, argv[1], argv[2], &copied);
+    if (status != VBN_OK)
+        return 1; /* others may wait for this rank: they end with the job */
+    vbn_team_destroy(c.team);
+    vbn_job_destroy(c.job);
+    return copied ? 0 : 1;
 }
