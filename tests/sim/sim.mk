@@ -89,6 +89,9 @@ tests_sim_simulate_SOURCES = \
 tests_sim_simulate_LDADD = libverbena_core.la tests/sim/libfabric_sim.la
 tests_sim_simulate_LDFLAGS = $(AM_LDFLAGS) $(SIM_WRAP)
 
+dist_check_SCRIPTS += tests/sim/test_simulate
+TESTS += tests/sim/test_simulate
+
 SEEDS = 1..3000
 RANKS = 0
 JOBS = 2

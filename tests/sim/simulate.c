@@ -8,12 +8,13 @@
  * --seeds A runs one, A.. does not stop. --calm: no faults, timing alone varies. --twice: each
  * seed two times, whose traces must agree. --first: stops at the first failing seed.
  * --defaults: the transport's own options rather than drawn ones, on ordinary devices. A failing
- * run prints its seed, the reason and the trace; the exit status is then 1. Jobs are processes that
- * share the seeds; one whose run crashes, or takes more than a minute of processor time, says so
- * and dies.
+ * run prints its seed, the reason and the trace; the exit status is then 1, as where nothing was
+ * run. Jobs are processes that share the seeds; one whose run crashes, or takes more than a minute
+ * of processor time, says so and dies.
  */
 #include "loads.h"
 
+#include <ctype.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -177,6 +178,64 @@ static bool run_seed(const struct request *request, const struct load *load, uin
     return false;
 }
 
+/* A number alone; false where it is none, or something follows. */
+static bool parse_number(const char *text, int *number)
+{
+    char *end;
+    long value = strtol(text, &end, 0);
+    *number = (int)value;
+    return end != text && *end == '\0' && value == *number;
+}
+
+/* Where the number ends, or NULL where there is none. */
+static const char *parse_seed(const char *text, uint64_t *seed)
+{
+    char *end;
+    *seed = strtoull(text, &end, 0);
+    return isdigit((unsigned char)*text) && *seed < UINT64_MAX ? end : NULL;
+}
+
+/* `A`, `A..B` or `A..`. */
+static bool parse_seeds(const char *text, struct request *request)
+{
+    const char *end = parse_seed(text, &request->first);
+    request->last = request->first;
+    if (end && strcmp(end, "..") == 0) {
+        request->last = UINT64_MAX;
+        return true;
+    }
+    if (end && strncmp(end, "..", 2) == 0)
+        end = parse_seed(end + 2, &request->last);
+    return end && *end == '\0' && request->first <= request->last;
+}
+
+static bool parse_load(const char *name, struct request *request)
+{
+    request->load = name;
+    for (int i = 0; i < LOADS; i++)
+        if (strcmp(name, loads[i].name) == 0)
+            return true;
+    return false;
+}
+
+static bool parse_option(int option, struct request *request)
+{
+    switch (option) {
+    case 's':
+        return parse_seeds(optarg, request);
+    case 'r':
+        return parse_number(optarg, &request->ranks) && request->ranks >= 0 &&
+               request->ranks <= WORLD_RANKS_MAX && request->ranks != 1;
+    case 'j':
+        return parse_number(optarg, &request->jobs) && request->jobs >= 1 &&
+               request->jobs <= JOBS_MAX;
+    case 'l':
+        return parse_load(optarg, request);
+    default:
+        return option != '?'; /* a flag */
+    }
+}
+
 static bool parse(int argc, char **argv, struct request *request)
 {
     static const struct option options[] = {
@@ -188,37 +247,17 @@ static bool parse(int argc, char **argv, struct request *request)
         {"no-srq", no_argument, NULL, 'n'},      {NULL, 0, NULL, 0}};
     *request = (struct request){.first = 1, .last = 100, .jobs = 1};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        char *end = NULL;
-        if (option == 's') {
-            request->first = request->last = strtoull(optarg, &end, 0);
-            if (strncmp(end, "..", 2) == 0)
-                request->last = end[2] ? strtoull(end + 2, NULL, 0) : UINT64_MAX;
-        } else if (option == 'r') {
-            request->ranks = atoi(optarg);
-        } else if (option == 'j') {
-            request->jobs = atoi(optarg);
-        } else if (option == 'l') {
-            request->load = optarg;
-        } else if (option == 'c') {
-            request->calm = true;
-        } else if (option == 'v') {
-            request->verbose = true;
-        } else if (option == 'i') {
-            request->iwarp = true;
-        } else if (option == 'd') {
-            request->defaults = true;
-        } else if (option == 'n') {
-            request->no_srq = true;
-        } else if (option == 'f') {
-            request->first_failure = true;
-        } else if (option == 't') {
-            request->twice = true;
-        } else {
+        if (!parse_option(option, request))
             return false;
-        }
+        request->calm |= option == 'c';
+        request->verbose |= option == 'v';
+        request->iwarp |= option == 'i';
+        request->defaults |= option == 'd';
+        request->no_srq |= option == 'n';
+        request->first_failure |= option == 'f';
+        request->twice |= option == 't';
     }
-    return optind == argc && request->jobs >= 1 && request->jobs <= JOBS_MAX &&
-           request->ranks >= 0 && request->ranks <= WORLD_RANKS_MAX && request->ranks != 1;
+    return optind == argc;
 }
 
 /* What the jobs share. */
@@ -339,5 +378,5 @@ int main(int argc, char **argv)
         printf("%s %s %llu", kind ? "," : "", fabric_fault_names[kind],
                (unsigned long long)totals.kinds[kind]);
     printf("\n");
-    return totals.failures ? 1 : 0;
+    return totals.failures || !totals.runs;
 }
