@@ -2,13 +2,13 @@
 # What the benchmarks share. Sourced by bash; uses its `device`.
 # shellcheck shell=bash disable=SC2154
 
-# perftest NAME SIZE ITERATIONS COLUMN OPTION…: the figure in that column of its last line. By events
-# (-e) it waits for ever now and then: so it has a minute, and three tries.
+# perftest NAME SIZE ITERATIONS COLUMN OPTION…: the figure in that column of its last line, or nothing. By
+# events (-e) it waits for ever now and then: so it has a minute, and three tries.
 perftest() {
     local size=$2 column=$4 server value='' try
     local command=(timeout 60 "$1" -d "$device" -x "${BENCH_GID_INDEX:-1}" -F -s "$size" -n "$3" "${@:5}")
     for try in 1 2 3; do
-        ((try == 1)) || echo "bench: $1 ${*:5} did not end within a minute: once more" >&2
+        ((try == 1)) || echo "bench: $1" "${@:5}" "gave no figure within a minute: once more" >&2
         "${command[@]}" >/dev/null 2>&1 &
         server=$!
         sleep 1
