@@ -156,6 +156,8 @@ static void request_release(ompi_request_t *request)
 static int request_free(ompi_request_t **request)
 {
     OMPI_REQUEST_FINI(*request);
+    if (!REQUEST_COMPLETE(*request))
+        return MPI_ERR_REQUEST; /* nor can they be freed under way (MPI 3.1, 5.12) */
     request_release(*request);
     *request = MPI_REQUEST_NULL;
     return OMPI_SUCCESS;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives that the last rank calls otherwise than the others, or late: what each rank is
- * returned, and that the communicator can be used afterwards. See run-wrong-calls.
+ * Collectives that the last rank calls otherwise than the others, or late, or whose request it
+ * frees: what each rank is returned, and that the communicator can be used afterwards. See
+ * run-wrong-calls.
  */
 #include <mpi.h>
 #include <stdbool.h>
@@ -92,6 +93,22 @@ static int call_late_nonblocking(bool odd)
     return waited(MPI_Ibarrier(MPI_COMM_WORLD, &request), &request);
 }
 
+/* The last rank frees a request whose barrier is under way, which MPI forbids, and still has it. */
+static int call_free(bool odd)
+{
+    MPI_Request request;
+    int started, freed, class = MPI_ERR_REQUEST;
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    if (!odd)
+        sleep(1);
+    started = MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    if (odd && started == MPI_SUCCESS) {
+        freed = MPI_Request_free(&request);
+        MPI_Error_class(freed, &class);
+    }
+    return class == MPI_ERR_REQUEST ? waited(started, &request) : MPI_ERR_OTHER;
+}
+
 static const struct wrong wrongs[] = {
     {"root", call_root, ALL_FAIL},
     {"operation", call_operation, ALL_FAIL},
@@ -103,6 +120,7 @@ static const struct wrong wrongs[] = {
     {"length", call_length, ODD_FAILS},
     {"late", call_late, NONE_FAILS},
     {"late_nonblocking", call_late_nonblocking, NONE_FAILS},
+    {"free", call_free, NONE_FAILS},
 };
 enum { WRONG_COUNT = sizeof wrongs / sizeof wrongs[0] };
 
