@@ -134,7 +134,7 @@ typedef struct coll_verbena_view {
     void *packed;
     ompi_datatype_t *type;
     bool unpack;                                /* when the call is over */
-    size_t span;                                /* bytes from `bytes` to its end; 0: packed */
+    size_t span;                                /* bytes from `bytes` on that can be lent, or 0 */
     mca_btl_base_module_t *btl;                 /* of `handle` */
     mca_btl_base_registration_handle_t *handle; /* while it is lent; or NULL */
     int blocks;

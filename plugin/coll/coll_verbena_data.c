@@ -321,9 +321,10 @@ bool coll_verbena_view(coll_verbena_view_t *view, const void *user, int blocks, 
     if (!is_dense(type))
         return view_packed(view, size, read, written, sizes, offsets);
     view->bytes = view->user;
-    view->span = lay_out(view, size, sizes, offsets);
-    if (displs)
-        view->span = displace(view, size, offsets);
+    sum = lay_out(view, size, sizes, offsets);
+    view->span = displs ? displace(view, size, offsets) : sum;
+    if (view->span > 2 * sum) /* registered, what is between the blocks would be pinned */
+        view->span = 0;
     return true;
 }
 
@@ -347,7 +348,7 @@ static void reclaim(coll_verbena_view_t *view)
 
 void coll_verbena_view_end(coll_verbena_view_t *view, bool good)
 {
-    size_t size;
+    size_t size, sum;
 
     if (view->handle)
         reclaim(view);

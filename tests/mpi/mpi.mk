@@ -31,6 +31,7 @@ tests_mpi_mpi_suite_SOURCES = \
 	tests/mpi/passive.c \
 	tests/mpi/rma.c \
 	tests/mpi/sizes.c \
+	tests/mpi/sparse.c \
 	tests/mpi/spawn.c \
 	tests/mpi/suite.c \
 	tests/mpi/threads.c \

@@ -36,6 +36,7 @@ void run_spawn(const struct job *job);
 void run_buffers(const struct job *job);
 void run_large(const struct job *job);
 void run_packed(const struct job *job);
+void run_sparse(const struct job *job);
 void run_waits(const struct job *job);
 
 /* What a process does that run_spawn() has spawned. */

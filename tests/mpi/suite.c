@@ -47,6 +47,7 @@ static const struct program programs[] = {
     {"buffers", run_buffers, "memory of all kinds, mapped again between messages"},
     {"large", run_large, "a message larger than a device takes at once"},
     {"packed", run_packed, "a collective of more than 2 GiB that have to be packed"},
+    {"sparse", run_sparse, "collectives of blocks that lie far apart"},
     {"spawn", run_spawn, "processes that join later"},
     {"waits", run_waits, "ranks that wait for one that is late, and the processor time of that"},
 };
