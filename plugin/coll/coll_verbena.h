@@ -178,6 +178,13 @@ void coll_verbena_view_lend(coll_verbena_view_t *view, mca_btl_base_module_t *bt
 
 /* Puts what was received where the user wants it, and frees what VIEW has allocated. */
 void coll_verbena_view_end(coll_verbena_view_t *view, bool good);
+/* Whether elements of TYPE are bytes that follow one another without gaps. */
+bool coll_verbena_is_dense(ompi_datatype_t *type);
+
+/* COUNT elements of TYPE at USER to their bytes at PACKED, and back. */
+void coll_verbena_pack(const void *user, size_t count, ompi_datatype_t *type, void *packed);
+void coll_verbena_unpack(void *user, size_t count, ompi_datatype_t *type, const void *packed);
+
 
 /* Sets the type and operation of CALL's reduction. False: not one for us. */
 bool coll_verbena_reduction(coll_verbena_call_t *call, ompi_datatype_t *type, struct ompi_op_t *op);

@@ -121,7 +121,7 @@ static void reduce_by_mpi(const void *in, void *inout, size_t count, void *arg)
     }
 }
 
-static bool is_dense(ompi_datatype_t *type)
+bool coll_verbena_is_dense(ompi_datatype_t *type)
 {
     ptrdiff_t lb, extent, true_lb, true_extent;
     size_t size;
@@ -145,7 +145,7 @@ bool coll_verbena_reduction(coll_verbena_call_t *call, ompi_datatype_t *type, st
         call->args.dtype = (enum vbn_dtype)dtype;
         return true;
     }
-    if (!is_dense(type))
+    if (!coll_verbena_is_dense(type))
         return false;
     ompi_datatype_type_size(type, &size);
     PMPI_Op_commutative(op, &commutes);
@@ -222,27 +222,48 @@ static size_t displace(coll_verbena_view_t *view, size_t size, size_t *offsets)
     return (size_t)(end - first);
 }
 
-/* Moves block I, LEN bytes, from the user's memory to PACKED, or back. MPI_Pack() would count them
- * in an int. */
-static void block_move(const coll_verbena_view_t *view, int i, char *packed, size_t len, bool in)
+/* Moves COUNT elements from the user's memory to PACKED, or back. MPI_Pack() would count their
+ * bytes in an int. */
+static void convert(void *user, size_t count, const ompi_datatype_t *type, void *packed, size_t len,
+                    bool in)
 {
-    const opal_datatype_t *type = &view->type->super;
-    size_t count = (size_t)block_count(view, i);
     struct iovec piece = {packed, len};
     uint32_t pieces = 1;
     opal_convertor_t convertor;
 
     OBJ_CONSTRUCT(&convertor, opal_convertor_t);
     if (in) {
-        opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, type, count,
-                                                 block_at(view, i), 0, &convertor);
+        opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &type->super, count,
+                                                 user, 0, &convertor);
         opal_convertor_pack(&convertor, &piece, &pieces, &len);
     } else {
-        opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor, type, count,
-                                                 block_at(view, i), 0, &convertor);
+        opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor, &type->super, count,
+                                                 user, 0, &convertor);
         opal_convertor_unpack(&convertor, &piece, &pieces, &len);
     }
     OBJ_DESTRUCT(&convertor);
+}
+
+static void move(void *user, size_t count, ompi_datatype_t *type, void *packed, bool in)
+{
+    size_t len;
+
+    ompi_datatype_type_size(type, &len);
+    len *= count;
+    if (len && coll_verbena_is_dense(type))
+        memcpy(in ? packed : user, in ? user : packed, len);
+    else if (len)
+        convert(user, count, type, packed, len, in);
+}
+
+void coll_verbena_pack(const void *user, size_t count, ompi_datatype_t *type, void *packed)
+{
+    move((void *)(uintptr_t)user, count, type, packed, true);
+}
+
+void coll_verbena_unpack(void *user, size_t count, ompi_datatype_t *type, const void *packed)
+{
+    move(user, count, type, (void *)(uintptr_t)packed, false);
 }
 
 static void move_all(const coll_verbena_view_t *view, size_t size, bool in)
@@ -250,11 +271,10 @@ static void move_all(const coll_verbena_view_t *view, size_t size, bool in)
     char *at = view->packed;
 
     for (int i = 0; i < view->blocks; i++) {
-        size_t len = (size_t)block_count(view, i) * size;
+        size_t count = (size_t)block_count(view, i);
 
-        if (len)
-            block_move(view, i, at, len, in);
-        at += len;
+        move(block_at(view, i), count, view->type, at, in);
+        at += count * size;
     }
 }
 
@@ -307,7 +327,7 @@ bool coll_verbena_view(coll_verbena_view_t *view, const void *user, int blocks, 
                        const int *counts, const int *displs, ompi_datatype_t *type, bool read,
                        bool written, size_t *sizes, size_t *offsets)
 {
-    size_t size;
+    size_t size, sum;
 
     ompi_datatype_type_size(type, &size);
     *view = (coll_verbena_view_t){
@@ -318,7 +338,7 @@ bool coll_verbena_view(coll_verbena_view_t *view, const void *user, int blocks, 
         .counts = (int *)(uintptr_t)counts,
         .displs = (int *)(uintptr_t)displs,
     };
-    if (!is_dense(type))
+    if (!coll_verbena_is_dense(type))
         return view_packed(view, size, read, written, sizes, offsets);
     view->bytes = view->user;
     sum = lay_out(view, size, sizes, offsets);
@@ -348,7 +368,7 @@ static void reclaim(coll_verbena_view_t *view)
 
 void coll_verbena_view_end(coll_verbena_view_t *view, bool good)
 {
-    size_t size, sum;
+    size_t size;
 
     if (view->handle)
         reclaim(view);

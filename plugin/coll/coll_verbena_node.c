@@ -186,6 +186,7 @@ typedef struct blocks {
     const int *displs; /* in extents */
     type_t *type;
     ptrdiff_t extent;
+    size_t elem; /* bytes of an element */
 } blocks_t;
 
 static int count_of(const blocks_t *blocks, int i)
@@ -193,109 +194,136 @@ static int count_of(const blocks_t *blocks, int i)
     return blocks->counts ? blocks->counts[i] : blocks->count;
 }
 
-static ptrdiff_t place_of(const blocks_t *blocks, int i)
-{
-    return blocks->counts ? blocks->displs[i] : (ptrdiff_t)i * blocks->count;
-}
-
 static char *block_at(const blocks_t *blocks, int i)
 {
-    return blocks->buf + place_of(blocks, i) * blocks->extent;
+    ptrdiff_t at = blocks->counts ? blocks->displs[i] : (ptrdiff_t)i * blocks->count;
+
+    return blocks->buf + at * blocks->extent;
 }
 
-/* Bytes of all blocks together. */
-static size_t bytes_of(const blocks_t *blocks)
+static size_t bytes_of(const blocks_t *blocks, int i)
 {
-    size_t elements = 0, size;
+    return (size_t)count_of(blocks, i) * blocks->elem;
+}
+
+static size_t bytes_of_all(const blocks_t *blocks)
+{
+    size_t bytes = 0;
 
     for (int i = 0; i < blocks->size; i++)
-        elements += (size_t)count_of(blocks, i);
-    ompi_datatype_type_size(blocks->type, &size);
-    return elements * size;
+        bytes += bytes_of(blocks, i);
+    return bytes;
 }
 
-/* Elements of each node, and where they begin when node follows node. Returns those of all. */
-static int nodes_lay(coll_verbena_split_t *split, const blocks_t *blocks)
+/* The bytes of each node, and where they begin when node follows node. */
+static void nodes_lay(coll_verbena_split_t *split, const blocks_t *blocks)
 {
-    int all = 0;
+    int at = 0;
 
     for (int i = 0; i < split->nodes; i++)
         split->counts[i] = 0;
     for (int i = 0; i < blocks->size; i++)
-        split->counts[split->node[i]] += count_of(blocks, i);
+        split->counts[split->node[i]] += (int)bytes_of(blocks, i);
     for (int i = 0; i < split->nodes; i++) {
-        split->displs[i] = all;
-        all += split->counts[i];
+        split->displs[i] = at;
+        at += split->counts[i];
     }
-    return all;
+}
+
+/* Where member I's block begins, who is the next of its node. Moves `displs` on. */
+static int next_at(coll_verbena_split_t *split, const blocks_t *blocks, int i)
+{
+    int *next = &split->displs[split->node[i]], at = *next;
+
+    *next += (int)bytes_of(blocks, i);
+    return at;
+}
+
+/* Whether they lie there as they are moved: packed, and node after node. */
+static bool are_there(coll_verbena_split_t *split, const blocks_t *blocks)
+{
+    bool there = coll_verbena_is_dense(blocks->type);
+
+    nodes_lay(split, blocks);
+    for (int i = 0; i < blocks->size && there; i++)
+        there =
+            block_at(blocks, i) == blocks->buf + next_at(split, blocks, i) || !count_of(blocks, i);
+    return there;
+}
+
+/* From WORK, where they lie so, to where the user wants them. */
+static void blocks_spread(coll_verbena_split_t *split, const blocks_t *blocks, char *work)
+{
+    nodes_lay(split, blocks);
+    for (int i = 0; i < blocks->size; i++)
+        coll_verbena_unpack(block_at(blocks, i), (size_t)count_of(blocks, i), blocks->type,
+                            work + next_at(split, blocks, i));
+}
+
+/* Where member RANK's block begins then. */
+static int place_of(coll_verbena_split_t *split, const blocks_t *blocks, int rank)
+{
+    nodes_lay(split, blocks);
+    for (int i = 0; i < rank; i++)
+        next_at(split, blocks, i);
+    return next_at(split, blocks, rank);
+}
+
+/* The blocks of a node's members to their leader: member RANK's is at MINE, and those of the others
+ * on its node will be behind it if it is the leader. */
+static int gather_in_node(coll_verbena_split_t *split, const blocks_t *blocks, char *mine, int rank)
+{
+    const mca_coll_base_comm_coll_t *low = split->low->c_coll;
+    const void *from = leads(split) ? MPI_IN_PLACE : mine;
+    int own = (int)bytes_of(blocks, rank), all = 0;
+
+    if (!blocks->counts)
+        return low->coll_gather(from, own, MPI_BYTE, mine, own, MPI_BYTE, 0, split->low,
+                                low->coll_gather_module);
+    for (int i = 0; i < blocks->size && leads(split); i++) {
+        if (split->node[i] != split->node[rank])
+            continue;
+        split->counts[split->place[i]] = (int)bytes_of(blocks, i);
+        split->displs[split->place[i]] = all;
+        all += (int)bytes_of(blocks, i);
+    }
+    return low->coll_gatherv(from, own, MPI_BYTE, mine, split->counts, split->displs, MPI_BYTE, 0,
+                             split->low, low->coll_gatherv_module);
 }
 
 /*
- * Goes through the blocks as they lie node by node at FROM, and copies each to where the user wants
- * it; FROM NULL: only tells whether they are there already. Moves `displs` on.
+ * All ranks move bytes, which do not depend on how each of them describes its memory: by another
+ * type, and another count, Open MPI's components would cut the same bytes into other parts.
  */
-static bool blocks_walk(coll_verbena_split_t *split, const blocks_t *blocks, const char *from)
-{
-    for (int i = 0; i < blocks->size; i++) {
-        int *at = &split->displs[split->node[i]], count = count_of(blocks, i);
-
-        if (from)
-            ompi_datatype_copy_content_same_ddt(blocks->type, count, block_at(blocks, i),
-                                                (char *)from + *at * blocks->extent);
-        else if (count > 0 && place_of(blocks, i) != *at)
-            return false;
-        *at += count;
-    }
-    return true;
-}
-
-/* The blocks of a node's members to their leader, at WORK, where all are to lie node by node. */
-static int gather_in_node(coll_verbena_split_t *split, const blocks_t *blocks, const void *sbuf,
-                          int scount, type_t *stype, char *work)
-{
-    const mca_coll_base_comm_coll_t *low = split->low->c_coll;
-    int home = leads(split) ? ompi_comm_rank(split->up) : -1, all = 0;
-    char *mine = home < 0 ? NULL : work + split->displs[home] * blocks->extent;
-
-    if (!blocks->counts)
-        return low->coll_gather(sbuf, scount, stype, mine, blocks->count, blocks->type, 0,
-                                split->low, low->coll_gather_module);
-    for (int i = 0; i < blocks->size && home >= 0; i++) {
-        if (split->node[i] != home)
-            continue;
-        split->counts[split->place[i]] = blocks->counts[i];
-        split->displs[split->place[i]] = all;
-        all += blocks->counts[i];
-    }
-    return low->coll_gatherv(sbuf, scount, stype, mine, split->counts, split->displs, blocks->type,
-                             0, split->low, low->coll_gatherv_module);
-}
-
 static int allgather_by_nodes(coll_verbena_split_t *split, const blocks_t *blocks, const void *sbuf,
                               int scount, type_t *stype, int rank)
 {
-    int all = nodes_lay(split, blocks), rc;
-    bool there = blocks_walk(split, blocks, NULL);
-    char *work = there ? blocks->buf : coll_verbena_split_room(split, (size_t)all, blocks->type);
+    int all = (int)bytes_of_all(blocks), rc;
+    bool there = are_there(split, blocks);
+    char *work = there ? blocks->buf : coll_verbena_split_room(split, (size_t)all, MPI_BYTE), *mine;
+    size_t size;
 
     if (!work)
         return OMPI_ERR_OUT_OF_RESOURCE;
-    if (sbuf == MPI_IN_PLACE && !(there && leads(split))) {
-        sbuf = block_at(blocks, rank);
-        scount = count_of(blocks, rank);
-        stype = blocks->type;
-    }
-    nodes_lay(split, blocks);
-    rc = gather_in_node(split, blocks, sbuf, scount, stype, work);
+    ompi_datatype_type_size(stype, &size);
+    if (sbuf != MPI_IN_PLACE && (size_t)scount * size != bytes_of(blocks, rank))
+        return MPI_ERR_TRUNCATE;
+    mine = work + place_of(split, blocks, rank);
+    if (sbuf != MPI_IN_PLACE)
+        coll_verbena_pack(sbuf, (size_t)scount, stype, mine);
+    else if (!there)
+        coll_verbena_pack(block_at(blocks, rank), (size_t)count_of(blocks, rank), blocks->type,
+                          mine);
+    rc = gather_in_node(split, blocks, mine, rank);
     nodes_lay(split, blocks);
     if (rc == OMPI_SUCCESS && leads(split))
-        rc = split->up->c_coll->coll_allgatherv(MPI_IN_PLACE, 0, blocks->type, work, split->counts,
-                                                split->displs, blocks->type, split->up,
+        rc = split->up->c_coll->coll_allgatherv(MPI_IN_PLACE, 0, MPI_BYTE, work, split->counts,
+                                                split->displs, MPI_BYTE, split->up,
                                                 split->up->c_coll->coll_allgatherv_module);
     if (rc == OMPI_SUCCESS)
-        rc = bcast_in(split->low, work, all, blocks->type, 0);
+        rc = bcast_in(split->low, work, all, MPI_BYTE, 0);
     if (rc == OMPI_SUCCESS && !there)
-        blocks_walk(split, blocks, work);
+        blocks_spread(split, blocks, work);
     coll_verbena_split_leave_room(split);
     return rc;
 }
@@ -303,10 +331,11 @@ static int allgather_by_nodes(coll_verbena_split_t *split, const blocks_t *block
 static blocks_t blocks_of(comm_t *comm, void *buf, int count, const int *counts, const int *displs,
                           type_t *type)
 {
-    blocks_t blocks = {buf, ompi_comm_size(comm), count, counts, displs, type, 0};
+    blocks_t blocks = {buf, ompi_comm_size(comm), count, counts, displs, type, 0, 0};
     ptrdiff_t lb;
 
     ompi_datatype_get_extent(type, &lb, &blocks.extent);
+    ompi_datatype_type_size(type, &blocks.elem);
     return blocks;
 }
 
@@ -315,7 +344,7 @@ static int allgather(const void *sbuf, int scount, type_t *stype, void *rbuf, in
 {
     coll_verbena_split_t *split = split_of(comm, module);
     blocks_t blocks = blocks_of(comm, rbuf, rcount, NULL, NULL, rtype);
-    size_t bytes = bytes_of(&blocks);
+    size_t bytes = bytes_of_all(&blocks);
 
     if (!split || bytes > INT_MAX)
         return below(module)->coll_allgather(sbuf, scount, stype, rbuf, rcount, rtype, comm,
@@ -330,7 +359,7 @@ static int allgatherv(const void *sbuf, int scount, type_t *stype, void *rbuf, c
 {
     coll_verbena_split_t *split = split_of(comm, module);
     blocks_t blocks = blocks_of(comm, rbuf, 0, rcounts, displs, rtype);
-    size_t bytes = bytes_of(&blocks);
+    size_t bytes = bytes_of_all(&blocks);
 
     if (!split || bytes > INT_MAX)
         return below(module)->coll_allgatherv(sbuf, scount, stype, rbuf, rcounts, displs, rtype,

@@ -125,6 +125,63 @@ static void call_allgatherv(const struct orders *o, int count, bool in_place)
     free(counts);
 }
 
+/* What rank i has of a matrix, or of a row: its own numbers. */
+static int number_of(int rank, int i)
+{
+    return 1000 * (rank + 1) + i;
+}
+
+/* A matrix of tiles, two of them side by side: an element begins an int behind the last one, and
+ * ends far behind it. */
+static void call_allgatherv_of_tiles(const struct orders *o)
+{
+    enum { EDGE = 4, TILE = EDGE * EDGE, WIDTH = 2 * EDGE };
+    int ints = WIDTH * EDGE * ((o->size + 1) / 2), own[TILE];
+    int *counts = calloc(2 * (size_t)o->size, sizeof(int)), *displs = counts + o->size;
+    int *memory = guarded_alloc((size_t)ints * sizeof(int)),
+        *expected = calloc((size_t)ints, sizeof(int));
+    MPI_Datatype rows, tile;
+    MPI_Type_vector(EDGE, EDGE, WIDTH, MPI_INT, &rows);
+    MPI_Type_create_resized(rows, 0, sizeof(int), &tile);
+    MPI_Type_commit(&tile);
+    memset(memory, 0, (size_t)ints * sizeof(int));
+    for (int rank = 0; rank < o->size; rank++) {
+        counts[rank] = 1;
+        displs[rank] = rank / 2 * WIDTH * EDGE + rank % 2 * EDGE;
+        for (int i = 0; i < TILE; i++)
+            expected[displs[rank] + i / EDGE * WIDTH + i % EDGE] = number_of(rank, i);
+    }
+    for (int i = 0; i < TILE; i++)
+        own[i] = number_of(o->rank, i);
+    MPI_Allgatherv(own, TILE, MPI_INT, memory, counts, displs, tile, o->comm);
+    ints_check(memory, expected, ints, "a matrix of tiles");
+    MPI_Type_free(&tile);
+    MPI_Type_free(&rows);
+    guarded_free(memory);
+    free(expected);
+    free(counts);
+}
+
+/* Triples of ints, which one rank receives as ints: what is cut by elements is cut elsewhere. */
+static void call_allgather_of_triples(const struct orders *o, int count)
+{
+    int ints = 3 * count, all = ints * o->size, by_ints = o->rank == o->size - 1;
+    int *memory = guarded_alloc((size_t)all * sizeof(int));
+    int *expected = guarded_alloc((size_t)all * sizeof(int));
+    MPI_Datatype triple;
+    MPI_Type_contiguous(3, MPI_INT, &triple);
+    MPI_Type_commit(&triple);
+    memset(memory, 0, (size_t)all * sizeof(int));
+    for (int i = 0; i < all; i++)
+        expected[i] = number_of(i / ints, i % ints);
+    MPI_Allgather(expected + ints * o->rank, ints, MPI_INT, memory, by_ints ? ints : count,
+                  by_ints ? MPI_INT : triple, o->comm);
+    ints_check(memory, expected, all, "triples");
+    MPI_Type_free(&triple);
+    guarded_free(memory);
+    guarded_free(expected);
+}
+
 /* Composes affine maps, x -> a x + b: first left, then right. */
 static void compose(const int *left, int *right)
 {
@@ -217,6 +274,10 @@ static void call_all(const struct orders *o, int count)
         call_allgather(o, count, in_place);
         call_allgatherv(o, count, in_place);
     }
+    step("tiles and %d triples to all of %d", count, o->size);
+    call_allgatherv_of_tiles(o);
+    if (count > 0)
+        call_allgather_of_triples(o, count);
 }
 
 /* Where the rank comes in the given order; negative: not at all. */
