@@ -3,7 +3,7 @@
  * The Open MPI collectives component `verbena`: what its files share.
  *
  *     component   parameters, and for which communicators it stands ready
- *     module      a communicator's team, made at its first collective; the functions below it
+ *     module      a communicator's teams, made at its first collective; the functions below it
  *     mpi         the collectives as Open MPI calls them, blocking and nonblocking
  *     call        one call: started, waited for, or completed as a request
  *     data        MPI's types, operations and buffers as the collectives layer wants them
@@ -17,7 +17,7 @@
  * Data that do not lie in one piece are packed, for another rank's may.
  *
  * Threads. MPI has the collectives of a communicator called by one thread at a time; but those that
- * are under way are completed by any, so a module's lock is held where its team is called. The
+ * are under way are completed by any, so a module's lock is held where its teams are called. The
  * component's, with which a module's may be taken, guards what is under way.
  */
 #ifndef COLL_VERBENA_H
@@ -97,8 +97,11 @@ typedef struct coll_verbena_module {
     const struct vbn_transport *transport;
     mca_btl_base_module_t *btl;
     vbn_port_t *port;
-    opal_mutex_t lock;           /* guards the team */
-    vbn_team_t *team;            /* NULL: not made yet */
+    opal_mutex_t lock;     /* guards the teams */
+    atomic_bool has_teams; /* false: they are not made yet */
+    /* Two, for a team counts its calls, and Open MPI makes nonblocking ones by itself
+     * (MPI_Comm_idup()) when it makes progress: on each rank elsewhere among the blocking ones. */
+    vbn_team_t *blocking, *nonblocking;
     uint32_t processors;         /* that the members have together; no more than members */
     size_t *counts;              /* 4 × ranks: counts and displacements of one call, in bytes */
     coll_verbena_split_t *split; /* NULL: no two members share a node, or it does not matter */
@@ -115,14 +118,15 @@ const char *coll_verbena_remedy(const char *text);
 /* Gives a module for COMM, or NULL where it is not for us. */
 mca_coll_base_module_t *coll_verbena_comm_query(struct ompi_communicator_t *comm, int *priority);
 
-/* Makes the team of COMM, as below. */
-vbn_team_t *coll_verbena_team_make(coll_verbena_module_t *module, struct ompi_communicator_t *comm);
+/* Makes the teams of COMM, as below. */
+bool coll_verbena_teams_make(coll_verbena_module_t *module, struct ompi_communicator_t *comm);
 
-/* The team of COMM. NULL: it cannot be made, the user has been told. */
-static inline vbn_team_t *coll_verbena_team(coll_verbena_module_t *module,
-                                            struct ompi_communicator_t *comm)
+/* True when COMM has its teams. False: they cannot be made, the user has been told. */
+static inline bool coll_verbena_teams(coll_verbena_module_t *module,
+                                      struct ompi_communicator_t *comm)
 {
-    return OPAL_LIKELY(module->team != NULL) ? module->team : coll_verbena_team_make(module, comm);
+    return OPAL_LIKELY(atomic_load_explicit(&module->has_teams, memory_order_acquire)) ||
+           coll_verbena_teams_make(module, comm);
 }
 
 /* --- data ------------------------------------------------------------------------------------- */

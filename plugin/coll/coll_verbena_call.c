@@ -57,26 +57,27 @@ static int over(coll_verbena_call_t *call, const char *text, int status)
     return mpi_status(status);
 }
 
-static int start(coll_verbena_module_t *module, const struct vbn_coll_args *args,
+static int start(coll_verbena_module_t *module, vbn_team_t *team, const struct vbn_coll_args *args,
                  vbn_coll_req_t **req, struct vbn_error *err)
 {
     int rc;
 
     OPAL_THREAD_LOCK(&module->lock);
-    rc = vbn_coll_istart(module->team, args, req, err);
+    rc = vbn_coll_istart(team, args, req, err);
     OPAL_THREAD_UNLOCK(&module->lock);
     return rc;
 }
 
-/* ERR: of a request that has failed. */
-static int test(coll_verbena_module_t *module, vbn_coll_req_t *req, struct vbn_error *err)
+/* REQ of TEAM's. ERR: where it has failed. */
+static int test(coll_verbena_module_t *module, const vbn_team_t *team, vbn_coll_req_t *req,
+                struct vbn_error *err)
 {
     int rc;
 
     OPAL_THREAD_LOCK(&module->lock);
     rc = vbn_coll_test(req);
     if (rc != VBN_OK && rc != VBN_PENDING)
-        snprintf(err->text, sizeof(err->text), "%s", vbn_team_error(module->team));
+        snprintf(err->text, sizeof(err->text), "%s", vbn_team_error(team));
     OPAL_THREAD_UNLOCK(&module->lock);
     return rc;
 }
@@ -100,7 +101,7 @@ static int wait_for(coll_verbena_module_t *module, vbn_coll_req_t *req, struct v
     unsigned idle = 0;
     int rc;
 
-    while ((rc = test(module, req, err)) == VBN_PENDING) {
+    while ((rc = test(module, module->blocking, req, err)) == VBN_PENDING) {
         if (module->transport->progress(module->port) > 0)
             idle = 0;
         else
@@ -116,7 +117,7 @@ static int vote(coll_verbena_module_t *module, struct vbn_error *err)
     int rc;
 
     OPAL_THREAD_LOCK(&module->lock);
-    rc = vbn_team_vote(module->team, &req, err);
+    rc = vbn_team_vote(module->blocking, &req, err);
     OPAL_THREAD_UNLOCK(&module->lock);
     return rc == VBN_OK && req ? wait_for(module, req, err) : rc;
 }
@@ -128,13 +129,13 @@ int coll_verbena_run(coll_verbena_module_t *module, ompi_communicator_t *comm,
     vbn_coll_req_t *req;
     int rc;
 
-    if (!coll_verbena_team(module, comm))
+    if (!coll_verbena_teams(module, comm))
         return over(call, "", VBN_ERR_DEVICE);
     lend(module, call);
     err.text[0] = '\0';
     rc = vote(module, &err);
     if (rc == VBN_OK)
-        rc = start(module, &call->args, &req, &err);
+        rc = start(module, module->blocking, &call->args, &req, &err);
     if (rc == VBN_OK)
         rc = wait_for(module, req, &err);
     return over(call, err.text, rc);
@@ -155,9 +156,9 @@ static void request_release(ompi_request_t *request)
 
 static int request_free(ompi_request_t **request)
 {
-    OMPI_REQUEST_FINI(*request);
     if (!REQUEST_COMPLETE(*request))
         return MPI_ERR_REQUEST; /* nor can they be freed under way (MPI 3.1, 5.12) */
+    OMPI_REQUEST_FINI(*request);
     request_release(*request);
     *request = MPI_REQUEST_NULL;
     return OMPI_SUCCESS;
@@ -179,7 +180,7 @@ static bool advance(coll_verbena_request_t *request)
 
     module->transport->progress(module->port);
     err.text[0] = '\0';
-    rc = test(module, request->req, &err);
+    rc = test(module, module->nonblocking, request->req, &err);
     if (rc == VBN_PENDING)
         return false;
     request->super.super.req_status.MPI_ERROR = over(&request->call, err.text, rc);
@@ -275,14 +276,14 @@ int coll_verbena_start(coll_verbena_module_t *module, ompi_communicator_t *comm,
                        coll_verbena_call_t *call, ompi_request_t **out)
 {
     coll_verbena_request_t *request =
-        coll_verbena_team(module, comm) ? request_new(module, comm, call) : NULL;
+        coll_verbena_teams(module, comm) ? request_new(module, comm, call) : NULL;
     struct vbn_error err = {.text = ""};
     int rc = request ? VBN_OK : VBN_ERR_NO_MEMORY;
 
     if (request) {
         lend(module, &request->call);
         call = &request->call;
-        rc = start(module, &call->args, &request->req, &err);
+        rc = start(module, module->nonblocking, &call->args, &request->req, &err);
     }
     if (rc) {
         rc = over(call, err.text, rc);

@@ -21,6 +21,10 @@
 #include <endian.h>
 #include <string.h>
 
+/* Raised with each change of what ranks send each other for a call, or when: those of different
+ * builds know by it. */
+#define PROTOCOL 2u
+
 static int register_params(void);
 static int component_open(void);
 static int component_close(void);
@@ -150,7 +154,7 @@ static int publish_accord(void)
 
     vbn_team_accord(&options, &accord, NULL);
     accord = vbn_hash_word(accord, (uint64_t)c->priority);
-    accord = htobe64(vbn_hash_word(accord, c->share + 2u * c->node_aware));
+    accord = htobe64(vbn_hash_word(accord, c->share + 2u * c->node_aware + 4u * PROTOCOL));
     OPAL_MODEX_SEND(rc, BTL_VERBENA_MODEX_SCOPE, &c->super.collm_version, &accord, sizeof(accord));
     return rc;
 }

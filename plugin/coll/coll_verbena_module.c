@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A communicator's module: who its members are, its team, and what it stands upon. */
+/* A communicator's module: who its members are, its teams, and what it stands upon. */
 #include "coll_verbena.h"
 
 #include "../btl/btl_verbena.h"
@@ -12,6 +12,9 @@
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The largest number of a communicator: its two teams have it and VBN_TEAM_ID_MAX less it. */
+#define COMM_MAX (VBN_TEAM_ID_MAX / 2)
 
 /* --- the BTL
  * ---------------------------------------------------------------------------------------- */
@@ -152,7 +155,7 @@ static bool members_fit(coll_verbena_module_t *module, ompi_communicator_t *comm
     return flat || module->split;
 }
 
-/* --- the team
+/* --- the teams
  * ---------------------------------------------------------------------------------------- */
 
 static int connect_member(coll_verbena_module_t *module, mca_btl_base_selected_module_t *btl,
@@ -180,34 +183,66 @@ static int connect_members(coll_verbena_module_t *module, ompi_communicator_t *c
     return rc;
 }
 
-static int team_make(coll_verbena_module_t *module, ompi_communicator_t *comm,
-                     struct vbn_error *err)
+static int team_make(const coll_verbena_module_t *module, ompi_communicator_t *comm,
+                     vbn_peer_t **peers, uint32_t id, vbn_team_t **team, struct vbn_error *err)
 {
-    uint32_t size = (uint32_t)ompi_comm_size(comm);
-    vbn_peer_t **peers = calloc(size, sizeof(vbn_peer_t *));
     struct vbn_team_options options = coll_verbena_team_options();
-    int rc;
 
     options.processors = module->processors;
-    module->counts = calloc(4 * (size_t)size, sizeof(size_t));
+    return vbn_team_create(module->transport, module->port, peers, (uint32_t)ompi_comm_size(comm),
+                           (uint32_t)ompi_comm_rank(comm), id, &options, team, err);
+}
+
+static int teams_make(coll_verbena_module_t *module, ompi_communicator_t *comm,
+                      struct vbn_error *err)
+{
+    size_t size = (size_t)ompi_comm_size(comm);
+    vbn_peer_t **peers = calloc(size, sizeof(vbn_peer_t *));
+    uint32_t id = coll_verbena_number(comm);
+    int rc;
+
+    module->counts = calloc(4 * size, sizeof(size_t));
     rc = peers && module->counts ? connect_members(module, comm, peers, err) : VBN_ERR_NO_MEMORY;
     if (rc == VBN_OK)
-        rc = vbn_team_create(module->transport, module->port, peers, size,
-                             (uint32_t)ompi_comm_rank(comm), coll_verbena_number(comm), &options,
-                             &module->team, err);
+        rc = team_make(module, comm, peers, id, &module->blocking, err);
+    if (rc == VBN_OK)
+        rc = team_make(module, comm, peers, VBN_TEAM_ID_MAX - id, &module->nonblocking, err);
     free(peers);
     return rc;
 }
 
-vbn_team_t *coll_verbena_team_make(coll_verbena_module_t *module, ompi_communicator_t *comm)
+static void teams_end(coll_verbena_module_t *module)
+{
+    if (module->nonblocking)
+        vbn_team_destroy(module->nonblocking);
+    if (module->blocking)
+        vbn_team_destroy(module->blocking);
+    if (module->port)
+        module->transport->close(module->port);
+    free(module->counts);
+    module->nonblocking = module->blocking = NULL;
+    module->port = NULL;
+    module->counts = NULL;
+}
+
+/* Two threads may come at once: one with a call, and one that carries an MPI_Comm_idup() on. */
+bool coll_verbena_teams_make(coll_verbena_module_t *module, ompi_communicator_t *comm)
 {
     struct vbn_error err = {.text = ""};
-    int rc = team_make(module, comm, &err);
+    int rc = VBN_OK;
 
+    OPAL_THREAD_LOCK(&module->lock);
+    if (!module->has_teams)
+        rc = teams_make(module, comm, &err);
+    if (rc == VBN_OK)
+        atomic_store_explicit(&module->has_teams, true, memory_order_release);
+    else
+        teams_end(module);
+    OPAL_THREAD_UNLOCK(&module->lock);
     if (rc)
         opal_output(0, "coll verbena: communicator %u has no team: %s", coll_verbena_number(comm),
                     *err.text ? err.text : vbn_status_str(rc));
-    return module->team;
+    return rc == VBN_OK;
 }
 
 /* --- life
@@ -221,11 +256,7 @@ static void module_construct(coll_verbena_module_t *module)
 
 static void module_destruct(coll_verbena_module_t *module)
 {
-    if (module->team)
-        vbn_team_destroy(module->team);
-    if (module->port)
-        module->transport->close(module->port);
-    free(module->counts);
+    teams_end(module);
     coll_verbena_split_free(module->split);
     OBJ_DESTRUCT(&module->lock);
 }
@@ -247,7 +278,7 @@ mca_coll_base_module_t *coll_verbena_comm_query(struct ompi_communicator_t *comm
 
     *priority = mca_coll_verbena_component.priority;
     if (!btl || *priority <= 0 || OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2 ||
-        coll_verbena_number(comm) > VBN_TEAM_ID_MAX)
+        coll_verbena_number(comm) > COMM_MAX)
         return NULL;
     module = OBJ_NEW(coll_verbena_module_t);
     if (!module)

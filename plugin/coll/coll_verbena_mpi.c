@@ -56,8 +56,9 @@ static size_t bytes_of(int count, type_t *type)
 /* Room for a call's four arrays, which are read before it begins: one after the other. */
 static size_t *array(module_t *module, comm_t *comm, int which)
 {
-    coll_verbena_team(own(module), comm);
-    return own(module)->counts ? own(module)->counts + which * ompi_comm_size(comm) : NULL;
+    if (!coll_verbena_teams(own(module), comm))
+        return NULL;
+    return own(module)->counts + which * ompi_comm_size(comm);
 }
 
 /* --- without reduction

@@ -2,14 +2,15 @@
 /*
  * Communicators made, used and freed again and again: split with ranks reversed, groups,
  * duplicates with the same tags under way on all of them at once, freed while messages are still
- * under way, and intercommunicators between the two halves of the job.
+ * under way, made while collectives of the same communicator are called, and intercommunicators
+ * between the two halves of the job.
  */
 #include "common.h"
 #include "programs.h"
 
 #include <stdlib.h>
 
-enum { REPEATS = 3, DUPS = 8, MESSAGES = 4, TAG = 3 };
+enum { REPEATS = 3, DUPS = 8, MESSAGES = 4, TAG = 3, IDUPS = 10 };
 
 /* Ring traffic on comm; the serial tells apart what goes over different communicators. */
 struct ring {
@@ -197,6 +198,69 @@ static void cartesian(const struct job *job)
     MPI_Comm_free(&comm);
 }
 
+static void progress_for(double seconds)
+{
+    double end = MPI_Wtime() + seconds;
+    int any;
+    while (MPI_Wtime() < end)
+        MPI_Iprobe(MPI_ANY_SOURCE, TAG, MPI_COMM_WORLD, &any, MPI_STATUS_IGNORE);
+}
+
+static void idup_end(const struct job *job, MPI_Request *request, MPI_Comm *made)
+{
+    MPI_Wait(request, MPI_STATUS_IGNORE);
+    members_check(job, *made, job->size, job->size * (job->size - 1) / 2);
+    MPI_Comm_free(made);
+}
+
+/* MPI_Comm_idup() takes several steps, and a rank takes each of them when it makes progress: one
+ * that is late for the barrier has taken some before it, the others in it. */
+static void idup_by_a_late_rank(const struct job *job, int late, double seconds)
+{
+    MPI_Request request;
+    MPI_Comm comm, made;
+    step("rank %d is %.2f s late behind an idup", late, seconds);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_idup(comm, &made, &request);
+    if (job->rank == late)
+        progress_for(seconds);
+    MPI_Barrier(comm);
+    idup_end(job, &request, &made);
+    MPI_Comm_free(&comm);
+}
+
+/* One rank begins it before the first collective of another communicator, the others behind that.
+ */
+static void idup_before_another(const struct job *job, int of)
+{
+    MPI_Request request;
+    MPI_Comm comms[2], made;
+    step("an idup of communicator %d, and a barrier of %d", of, 1 - of);
+    for (int i = 0; i < 2; i++)
+        MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+    if (job->rank == 0)
+        MPI_Comm_idup(comms[of], &made, &request);
+    MPI_Barrier(comms[1 - of]);
+    if (job->rank != 0)
+        MPI_Comm_idup(comms[of], &made, &request);
+    idup_end(job, &request, &made);
+    for (int i = 0; i < 2; i++)
+        MPI_Comm_free(&comms[i]);
+}
+
+static void idups_among_collectives(const struct job *job)
+{
+    MPI_Request request;
+    MPI_Comm made;
+    for (int i = 0; i < IDUPS; i++) {
+        step("collectives behind idup %d", i);
+        MPI_Comm_idup(MPI_COMM_WORLD, &made, &request);
+        MPI_Barrier(MPI_COMM_WORLD);
+        members_check(job, MPI_COMM_WORLD, job->size, job->size * (job->size - 1) / 2);
+        idup_end(job, &request, &made);
+    }
+}
+
 /* Left to MPI_Finalize. What a library makes for it at its first collective may have lower numbers
  * than it: those of communicators that were freed. */
 static void left_behind(const struct job *job)
@@ -220,6 +284,13 @@ void run_communicators(const struct job *job)
             intercommunicator(job, repeat);
         }
     }
+    for (int late = 0; late < job->size; late++) {
+        idup_by_a_late_rank(job, late, 0.1);
+        idup_by_a_late_rank(job, late, 0);
+    }
+    idup_before_another(job, 0);
+    idup_before_another(job, 1);
+    idups_among_collectives(job);
     cartesian(job);
     left_behind(job);
 }
