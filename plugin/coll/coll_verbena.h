@@ -77,12 +77,7 @@ typedef struct coll_verbena_split {
     int *node;     /* of each member */
     int *place;    /* of each member among those of its node; the leader's is 0 */
     bool in_order; /* node by node, the members are in the order of ranks */
-    enum {
-        COLL_VERBENA_WHOLE,
-        COLL_VERBENA_UNDER_WAY,
-        COLL_VERBENA_SPLIT,
-        COLL_VERBENA_NEVER
-    } state;
+    enum { COLL_VERBENA_WHOLE, COLL_VERBENA_SPLIT, COLL_VERBENA_NEVER } state;
     ompi_communicator_t *low; /* my node's members */
     ompi_communicator_t *up;  /* the leaders; MPI_COMM_NULL in other members */
     int *counts, *displs;     /* `nodes` entries each, of one call */
@@ -182,13 +177,13 @@ void coll_verbena_view_lend(coll_verbena_view_t *view, mca_btl_base_module_t *bt
 
 /* Puts what was received where the user wants it, and frees what VIEW has allocated. */
 void coll_verbena_view_end(coll_verbena_view_t *view, bool good);
+
 /* Whether elements of TYPE are bytes that follow one another without gaps. */
 bool coll_verbena_is_dense(ompi_datatype_t *type);
 
 /* COUNT elements of TYPE at USER to their bytes at PACKED, and back. */
 void coll_verbena_pack(const void *user, size_t count, ompi_datatype_t *type, void *packed);
 void coll_verbena_unpack(void *user, size_t count, ompi_datatype_t *type, const void *packed);
-
 
 /* Sets the type and operation of CALL's reduction. False: not one for us. */
 bool coll_verbena_reduction(coll_verbena_call_t *call, ompi_datatype_t *type, struct ompi_op_t *op);
@@ -229,8 +224,8 @@ void coll_verbena_split_free(coll_verbena_split_t *split);
 
 /*
  * True when MODULE's communicator COMM has its parts; they are made at the first call, which takes
- * all members. False, on all of them: the components below have to serve COMM, for the parts are
- * being made, or could not be.
+ * all members. False, on all of them: the components below have to serve COMM, for they could not
+ * be made.
  */
 bool coll_verbena_split_ready(coll_verbena_module_t *module, ompi_communicator_t *comm);
 

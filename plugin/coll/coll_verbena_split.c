@@ -3,15 +3,17 @@
  * A communicator's members by node, and its parts: `low`, the members of each node, and `up`, one
  * leader of each. Owns the two communicators of them.
  *
- * The parts are made by all members together at the first blocking collective. Making them calls
- * collectives on the whole communicator, which the components below serve meanwhile. If a member
- * fails, all of them hear of it, and it stays with the components below.
+ * The parts are made by all members together at the first blocking collective. If a member fails,
+ * all of them hear of it by an allreduce of the components below, which keep the communicator then.
  *
- * Open MPI gives out numbers of communicators one communicator after another, so a rank that makes
- * parts waits for an MPI_Comm_idup() that it has begun before, as it would in MPI_Comm_dup(); and
- * threads that make those of two communicators at once wait for one another (doc/collectives.md).
+ * Numbers. The members of a part agree about its number by messages of their own, and wait for no
+ * other communicator that is being made: a rank may have begun an MPI_Comm_idup(), of this
+ * communicator or another, that the others begin later, or may be making other parts in another
+ * thread.
  */
 #include "coll_verbena.h"
+
+#include "ompi/mca/coll/base/coll_tags.h"
 
 #include "opal/datatype/opal_datatype.h"
 #include "opal/util/output.h"
@@ -20,6 +22,10 @@
 #include <stdlib.h>
 
 #define ROOM_KEPT_BYTES (1 << 20)
+
+/* Of the messages by which a part's members agree about its number. Of those who want one Open MPI
+ * serves the smallest first, by their communicators and tags; a negative one waits for nobody. */
+#define TAG OMPI_COMM_BARRIER_TAG
 
 /* --- who is where
  * --------------------------------------------------------------------------------------------- */
@@ -93,37 +99,79 @@ coll_verbena_split_t *coll_verbena_split_new(const uint64_t *ids, int size)
 /* --- the parts
  * --------------------------------------------------------------------------------------------- */
 
-static bool part_make(ompi_communicator_t *comm, int color, ompi_communicator_t **part)
+static int part_set(ompi_communicator_t *comm, int *members, int count, ompi_communicator_t **made)
+{
+#ifdef OMPI_COMM_SET_FLAG_COPY_TOPOLOGY
+    return ompi_comm_set(made, comm, count, members, 0, NULL, NULL, comm->error_handler, NULL, NULL,
+                         0);
+#else
+    return ompi_comm_set(made, comm, count, members, 0, NULL, NULL, comm->error_handler, false,
+                         NULL, NULL);
+#endif
+}
+
+/* As MPI_Comm_create_group() makes it of COUNT MEMBERS of COMM, but without COMM's attributes. */
+static bool part_make(ompi_communicator_t *comm, int *members, int count,
+                      ompi_communicator_t **part)
 {
     ompi_communicator_t *made = MPI_COMM_NULL;
+    int tag = TAG;
 
-    if (ompi_comm_split(comm, color, ompi_comm_rank(comm), &made, false) != OMPI_SUCCESS)
+    if (part_set(comm, members, count, &made) != OMPI_SUCCESS)
         return false;
-    *part = color == MPI_UNDEFINED ? MPI_COMM_NULL : made;
+    if (ompi_comm_nextcid(made, comm, NULL, &tag, NULL, false, OMPI_COMM_CID_GROUP) !=
+        OMPI_SUCCESS) {
+        OBJ_RELEASE(made);
+        return false;
+    }
+    if (ompi_comm_activate(&made, comm, NULL, &tag, NULL, false, OMPI_COMM_CID_GROUP) !=
+        OMPI_SUCCESS)
+        return false;
+    *part = made;
     /* MPI_Finalize() releases communicators by number, and would release it before COMM. */
-    if (*part != MPI_COMM_NULL && OMPI_COMM_CID_IS_LOWER(*part, comm)) {
-        OMPI_COMM_SET_EXTRA_RETAIN(*part);
-        OBJ_RETAIN(*part);
+    if (OMPI_COMM_CID_IS_LOWER(made, comm)) {
+        OMPI_COMM_SET_EXTRA_RETAIN(made);
+        OBJ_RETAIN(made);
     }
     return true;
+}
+
+/* The members of node NODE, or the leaders of all nodes for -1; returns how many they are. */
+static int members_list(const coll_verbena_split_t *split, int size, int node, int *members)
+{
+    int count = 0;
+
+    for (int i = 0; i < size; i++)
+        if (node < 0 ? split->place[i] == 0 : split->node[i] == node)
+            members[count++] = i;
+    return count;
+}
+
+/* `displs` is free for lists of members. */
+static bool own_parts_make(coll_verbena_split_t *split, ompi_communicator_t *comm)
+{
+    int rank = ompi_comm_rank(comm), size = ompi_comm_size(comm), count;
+
+    count = members_list(split, size, split->node[rank], split->displs);
+    if (!part_make(comm, split->displs, count, &split->low))
+        return false;
+    if (split->place[rank] != 0)
+        return true;
+    count = members_list(split, size, -1, split->displs);
+    return part_make(comm, split->displs, count, &split->up);
 }
 
 static void parts_make(coll_verbena_module_t *module, ompi_communicator_t *comm)
 {
     const mca_coll_base_comm_coll_t *below = &module->below;
     coll_verbena_split_t *split = module->split;
-    int rank = ompi_comm_rank(comm), good, all_good = 0;
-    bool low, up;
+    int good = own_parts_make(split, comm), all_good = 0;
 
-    split->state = COLL_VERBENA_UNDER_WAY;
-    low = part_make(comm, split->node[rank], &split->low);
-    up = part_make(comm, split->place[rank] ? MPI_UNDEFINED : 0, &split->up);
-    good = low && up;
     if (below->coll_allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, comm,
                               below->coll_allreduce_module) != OMPI_SUCCESS)
         all_good = 0;
     split->state = all_good ? COLL_VERBENA_SPLIT : COLL_VERBENA_NEVER;
-    if (rank == 0)
+    if (ompi_comm_rank(comm) == 0)
         opal_output_verbose(1, ompi_coll_base_framework.framework_output,
                             "coll verbena: communicator %u: %d ranks on %d nodes%s",
                             coll_verbena_number(comm), ompi_comm_size(comm), split->nodes,

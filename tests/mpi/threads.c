@@ -181,6 +181,27 @@ static void *work(void *arg)
     return NULL;
 }
 
+static void *enter(void *arg)
+{
+    MPI_Barrier(((const struct worker *)arg)->own);
+    return NULL;
+}
+
+/* The first collective of each communicator: of all at once on rank 0, elsewhere of one after the
+ * other. */
+static void enter_all(struct worker *workers)
+{
+    bool at_once = workers[0].threads && workers[0].job->rank == 0;
+    for (int i = 0; i < THREADS; i++) {
+        if (!at_once)
+            enter(&workers[i]);
+        else
+            expect(pthread_create(&workers[i].thread, NULL, enter, &workers[i]) == 0, "no thread");
+    }
+    for (int i = 0; i < THREADS && at_once; i++)
+        pthread_join(workers[i].thread, NULL);
+}
+
 static void start(struct worker *worker)
 {
     if (worker->threads)
@@ -196,12 +217,14 @@ void run_threads(const struct job *job)
     int provided;
     MPI_Query_thread(&provided);
     bool threads = provided == MPI_THREAD_MULTIPLE;
-    step("%s", threads ? "threads at once" : "one after the other");
+    step("the first barrier of each thread");
     MPI_Comm_dup(MPI_COMM_WORLD, &shared);
     for (int i = 0; i < THREADS; i++) {
         workers[i] = (struct worker){.job = job, .index = i, .threads = threads, .shared = shared};
         MPI_Comm_dup(MPI_COMM_WORLD, &workers[i].own);
     }
+    enter_all(workers);
+    step("%s", threads ? "threads at once" : "one after the other");
     for (int i = 0; i < THREADS; i++)
         start(&workers[i]);
     for (int i = 0; i < THREADS; i++) {
