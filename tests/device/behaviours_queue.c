@@ -391,7 +391,7 @@ static void solicited_and_failed_ones_notify(void **state)
     assert_true(cq_event_came(&b));
     arm(b.recv_cq, true);
     link_fail(&ba);
-    assert_true(cq_event_came(&b));
+    assert_true(cq_event_came(&b) || world_may(QUIRK_FLUSH_IS_QUIET));
 }
 
 /* --- the port --------------------------------------------------------------------------------- */

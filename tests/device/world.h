@@ -42,6 +42,8 @@ enum quirk {
     QUIRK_NO_ERROR_EVENT,    /* a responder that refused something gets no IBV_EVENT_QP_*_ERR */
     QUIRK_READS_UNCOUNTED,   /* a responder takes more reads than it was set up for */
     QUIRK_SEVEN_IS_ENDLESS,  /* retry_cnt 7 never comes to an end */
+    QUIRK_FAULT_IS_FLUSHED,  /* a send whose memory is at fault completes as flushed */
+    QUIRK_FLUSH_IS_QUIET,    /* who is armed for solicited ones hears of no flushed receive */
 };
 bool world_may(enum quirk quirk);
 
