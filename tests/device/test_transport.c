@@ -382,48 +382,124 @@ static void count_done(void *arg, vbn_endpoint_t *ep, int status)
     ++*(int *)arg;
 }
 
+enum { RMAS = 400, RMA_MAX = 65536, RMA_GAP = 16, RMA_NEAR = 5, RMA_FAR = 6 };
+
+/* One side's puts and gets, each with a place of its own in both memories. */
+struct rmas {
+    unsigned char *near, *far; /* far: the peer's */
+    vbn_mem_t *near_mem, *far_mem;
+    int started, done;
+};
+
+static size_t rma_len(int n)
+{
+    return (size_t)(n * 977) % RMA_MAX + 1;
+}
+
+/* Behind those before it, and a gap. */
+static size_t rma_place(int n)
+{
+    size_t at = RMA_GAP;
+
+    while (n-- > 0)
+        at += rma_len(n) + RMA_GAP;
+    return at;
+}
+
+static bool rma_is_get(int n)
+{
+    return n % 2;
+}
+
+/* The two memories differ in every byte. */
+static void rmas_init(struct rmas *r, unsigned i)
+{
+    size_t len = rma_place(RMAS);
+
+    *r = (struct rmas){.near = malloc(len), .far = malloc(len)};
+    for (size_t k = 0; k < len; k++) {
+        r->near[k] = pattern(i, RMA_NEAR, k);
+        r->far[k] = pattern(i, RMA_FAR, k);
+    }
+    assert_int_equal(
+        vbn_mem_register(nodes[i].ctx, r->near, len, VBN_ACCESS_LOCAL_WRITE, &r->near_mem), 0);
+    assert_int_equal(vbn_mem_register(nodes[1 - i].ctx, r->far, len,
+                                      VBN_ACCESS_REMOTE_READ | VBN_ACCESS_REMOTE_WRITE,
+                                      &r->far_mem),
+                     0);
+}
+
+static void rmas_fini(struct rmas *r)
+{
+    vbn_mem_deregister(r->near_mem);
+    vbn_mem_deregister(r->far_mem);
+    free(r->near);
+    free(r->far);
+}
+
+static void rma_start(struct rmas *r, unsigned i)
+{
+    vbn_endpoint_t *to = nodes[i].to[1 - i];
+    size_t at = rma_place(r->started), len = rma_len(r->started);
+    uintptr_t remote = (uintptr_t)r->far + at;
+    uint32_t rkey = vbn_mem_rkey(r->far_mem);
+    int rc;
+
+    if (rma_is_get(r->started))
+        rc = vbn_get(to, r->near + at, r->near_mem, remote, rkey, len, count_done, &r->done);
+    else
+        rc = vbn_put(to, r->near + at, r->near_mem, remote, rkey, len, count_done, &r->done);
+    assert_true(rc == 0 || rc == VBN_ERR_AGAIN);
+    r->started += rc == 0;
+}
+
+static void expect_pattern(const unsigned char *memory, unsigned i, unsigned whose, size_t at,
+                           size_t len)
+{
+    for (size_t k = at; k < at + len; k++)
+        if (memory[k] != pattern(i, whose, k))
+            fail_msg("side %u: byte %zu of %zu at %zu is wrong", i, k - at, len, at);
+}
+
+/* Each has brought all its bytes to where they belong, and none elsewhere. */
+static void rmas_check(const struct rmas *r, unsigned i)
+{
+    for (int n = 0; n <= RMAS; n++) {
+        size_t at = rma_place(n), len = n < RMAS ? rma_len(n) : 0;
+        unsigned whose = rma_is_get(n) ? RMA_FAR : RMA_NEAR;
+
+        expect_pattern(r->near, i, RMA_NEAR, at - RMA_GAP, RMA_GAP);
+        expect_pattern(r->far, i, RMA_FAR, at - RMA_GAP, RMA_GAP);
+        expect_pattern(r->near, i, whose, at, len);
+        expect_pattern(r->far, i, whose, at, len);
+    }
+}
+
 /* More gets and puts than any queue holds, both ways at once, between messages. */
 static void test_many_puts_gets(void **state)
 {
-    enum { COUNT = 400, LEN = 65536 };
-    static unsigned char far[2][LEN], near[2][LEN];
-    vbn_mem_t *mf[2], *mn[2];
-    int started[2] = {0, 0}, done[2] = {0, 0};
+    struct rmas rmas[2];
 
     (void)state;
     open_nodes(2, NULL);
-    for (int i = 0; i < 2; i++) {
-        for (size_t k = 0; k < LEN; k++)
-            far[i][k] = pattern((unsigned)i, 5, k);
-        assert_int_equal(
-            vbn_mem_register(nodes[i].ctx, near[i], LEN, VBN_ACCESS_LOCAL_WRITE, &mn[i]), 0);
-        assert_int_equal(vbn_mem_register(nodes[1 - i].ctx, far[i], LEN,
-                                          VBN_ACCESS_REMOTE_READ | VBN_ACCESS_REMOTE_WRITE, &mf[i]),
-                         0);
-    }
-    while ((done[0] < COUNT || done[1] < COUNT) && in_time()) {
-        for (int i = 0; i < 2; i++) {
-            int n = started[i], rc = VBN_ERR_AGAIN;
-            size_t len = (size_t)(n * 977) % LEN + 1;
+    for (unsigned i = 0; i < 2; i++)
+        rmas_init(&rmas[i], i);
+    while ((rmas[0].done < RMAS || rmas[1].done < RMAS) && in_time()) {
+        for (unsigned i = 0; i < 2; i++) {
+            int n = rmas[i].started;
 
-            if (n < COUNT && n % 2)
-                rc = vbn_get(nodes[i].to[1 - i], near[i], mn[i], (uintptr_t)far[i],
-                             vbn_mem_rkey(mf[i]), len, count_done, &done[i]);
-            else if (n < COUNT)
-                rc = vbn_put(nodes[i].to[1 - i], near[i], mn[i], (uintptr_t)far[i],
-                             vbn_mem_rkey(mf[i]), len, count_done, &done[i]);
-            started[i] += rc == 0;
-            assert_true(rc == 0 || rc == VBN_ERR_AGAIN);
+            if (n < RMAS)
+                rma_start(&rmas[i], i);
             if (n % 7 == 0)
-                send_one(&nodes[i], 1 - (unsigned)i, len % 5000);
+                send_one(&nodes[i], 1 - i, rma_len(n) % 5000);
         }
         progress_all();
     }
     while (!all_arrived(2) && in_time())
         progress_all();
-    for (int i = 0; i < 2; i++) {
-        vbn_mem_deregister(mn[i]);
-        vbn_mem_deregister(mf[i]);
+    for (unsigned i = 0; i < 2; i++) {
+        rmas_check(&rmas[i], i);
+        rmas_fini(&rmas[i]);
     }
     close_nodes();
 }
