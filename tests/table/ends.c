@@ -4,10 +4,26 @@
 #include <time.h>
 
 #define FINISH_S 60
+#define HOUR_NS  UINT64_C(3600000000000)
 
 const struct vbn_transport *tr;
 struct end a, b;
 bool ends_by_halves;
+static uint64_t ahead_ns = HOUR_NS;
+
+static uint64_t clock_ns(void *arg)
+{
+    struct timespec ts;
+
+    (void)arg;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return ahead_ns + (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+void ends_set_back(void)
+{
+    ahead_ns = 0;
+}
 
 static void take_error(void *arg, vbn_peer_t *peer, int status, const char *reason)
 {
@@ -23,7 +39,7 @@ static void take_error(void *arg, vbn_peer_t *peer, int status, const char *reas
     }
 }
 
-static void open_end(struct end *end, uint32_t rank, bool multithreaded)
+static void open_end(struct end *end, uint32_t rank, bool multithreaded, vbn_clock_fn clock)
 {
     struct vbn_port_config config = {
         .size = sizeof(config),
@@ -31,6 +47,7 @@ static void open_end(struct end *end, uint32_t rank, bool multithreaded)
         .job_key = 42,
         .multithreaded = multithreaded,
         .peer_error = take_error,
+        .clock_ns = clock,
     };
 
     memset(end, 0, sizeof(*end));
@@ -76,12 +93,12 @@ void ends_join(void)
         fail_msg("%s", err.text);
 }
 
-static int open_both(bool multithreaded)
+static int open_both(bool multithreaded, vbn_clock_fn clock)
 {
     if (world_begin() != 0)
         return -1;
-    open_end(&a, RANK_A, multithreaded);
-    open_end(&b, RANK_B, multithreaded);
+    open_end(&a, RANK_A, multithreaded, clock);
+    open_end(&b, RANK_B, multithreaded, clock);
     return 0;
 }
 
@@ -98,7 +115,7 @@ static void acquaint(void)
 int ends_open(void **state)
 {
     (void)state;
-    if (open_both(false) != 0)
+    if (open_both(false, NULL) != 0)
         return -1;
     acquaint();
     return 0;
@@ -107,7 +124,16 @@ int ends_open(void **state)
 int ends_open_multithreaded(void **state)
 {
     (void)state;
-    if (open_both(true) != 0)
+    if (open_both(true, NULL) != 0)
+        return -1;
+    acquaint();
+    return 0;
+}
+
+int ends_open_clocked(void **state)
+{
+    (void)state;
+    if (open_both(false, clock_ns) != 0)
         return -1;
     acquaint();
     return 0;
@@ -116,7 +142,7 @@ int ends_open_multithreaded(void **state)
 int ends_open_strangers(void **state)
 {
     (void)state;
-    return open_both(false);
+    return open_both(false, NULL);
 }
 
 void end_close(struct end *end)
@@ -129,7 +155,7 @@ void end_close(struct end *end)
 int ends_open_one_way(void **state)
 {
     (void)state;
-    if (open_both(false) != 0)
+    if (open_both(false, NULL) != 0)
         return -1;
     introduce(&a, &b);
     return 0;
@@ -141,6 +167,7 @@ int ends_close(void **state)
     size_t more = 1;
 
     (void)state;
+    ahead_ns = HOUR_NS;
     for (int i = 0; more && i < 100000; i++) {
         more = a.port ? tr->shutdown(a.port) : 0;
         more += b.port ? tr->shutdown(b.port) : 0;

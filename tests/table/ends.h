@@ -34,6 +34,10 @@ extern bool ends_by_halves;
 
 int ends_open(void **state);
 int ends_open_multithreaded(void **state);
+/* By clocks that ends_set_back() sets back by an hour: all that they had to do in time is far off
+ * then, and until ends_close(). */
+int ends_open_clocked(void **state);
+void ends_set_back(void);
 /* Only a knows the other one. */
 int ends_open_one_way(void **state);
 int ends_close(void **state);
