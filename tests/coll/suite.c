@@ -112,6 +112,14 @@ static bool run_nonblocking(struct run *run, const struct coll_case *c, struct p
     return over;
 }
 
+/* What is wrong with how the I-th rank's call ended, with STATUS; OVER: it has. */
+static const char *bad_end(const struct run *run, uint32_t i, bool over, int status)
+{
+    if (!over)
+        return "hangs";
+    return status == VBN_OK ? NULL : vbn_team_error(run->teams[i]);
+}
+
 /* False: nothing more can be run. */
 static bool run_case(struct run *run, const struct coll_case *c)
 {
@@ -127,11 +135,10 @@ static bool run_case(struct run *run, const struct coll_case *c)
     else
         over = run_nonblocking(run, c, parts, status);
     for (uint32_t i = 0; i < run->here; i++) {
-        const char *wrong = over ? NULL : "hangs";
+        const char *wrong = bad_end(run, i, over, status[i]);
 
         if (!wrong)
-            wrong = status[i] == VBN_OK ? part_check(&parts[i], c, run->world->first + i)
-                                        : vbn_team_error(run->teams[i]);
+            wrong = part_check(&parts[i], c, run->world->first + i);
         if (wrong)
             failed(run, c, run->world->first + i, wrong);
         if (over)
@@ -143,58 +150,66 @@ static bool run_case(struct run *run, const struct coll_case *c)
     return over;
 }
 
-/* Takes a request that is over out of *REQ. */
-static bool ended(struct run *run, uint32_t i, vbn_coll_req_t **req)
-{
-    if (!*req)
-        return false;
-    enter(run, i);
-    if (vbn_coll_test(*req) == VBN_PENDING)
-        return false;
-    *req = NULL;
-    return true;
-}
-
-/* Turns of everything; false if one of the requests is over. */
-static bool all_wait(struct run *run, vbn_coll_req_t **reqs)
-{
-    for (int turn = 0; turn < 200; turn++) {
-        run->world->progress(run->world->arg);
-        for (uint32_t i = 0; i < run->here; i++)
-            if (ended(run, i, &reqs[i]))
-                return false;
-    }
-    return true;
-}
-
-/* Nobody leaves a barrier before LATE has come to it. False: nothing more can be run. */
-static bool run_held_barrier(struct run *run, const struct coll_case *c, uint32_t late)
+static bool start_barrier(struct run *run, const struct coll_case *c, uint32_t i,
+                          vbn_coll_req_t **req)
 {
     struct vbn_coll_args args = {
         .size = sizeof(args), .coll = VBN_COLL_BARRIER, .dtype = VBN_BYTES};
+    struct vbn_error err;
+
+    enter(run, i);
+    if (vbn_coll_istart(run->teams[i], &args, req, &err) == VBN_OK)
+        return true;
+    failed(run, c, i, err.text);
+    return false;
+}
+
+/* All but LATE come, and stay for many turns of everything. */
+static bool all_wait(struct run *run, const struct coll_case *c, vbn_coll_req_t **reqs,
+                     uint32_t late)
+{
+    for (uint32_t i = 0; i < run->here; i++)
+        if (i != late && !start_barrier(run, c, i, &reqs[i]))
+            return false;
+    for (int turn = 0; turn < 200; turn++) {
+        run->world->progress(run->world->arg);
+        for (uint32_t i = 0; i < run->here; i++) {
+            int status;
+
+            if (i == late)
+                continue;
+            enter(run, i);
+            status = vbn_coll_test(reqs[i]);
+            if (status == VBN_PENDING)
+                continue;
+            failed(run, c, i, status == VBN_OK ? "did not wait" : vbn_team_error(run->teams[i]));
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Nobody leaves a barrier before LATE has come to it, and then all do. False: nothing more can be
+ * run. */
+static bool run_held_barrier(struct run *run, const struct coll_case *c, uint32_t late)
+{
     vbn_coll_req_t **reqs = calloc(run->here, sizeof(vbn_coll_req_t *));
-    uint32_t left = run->here;
-    bool held;
+    int *status = calloc(run->here, sizeof(*status));
+    bool over = false;
 
     run->outcome->cases++;
-    for (uint32_t i = 0; i < run->here; i++) {
-        enter(run, i);
-        if (i != late)
-            vbn_coll_istart(run->teams[i], &args, &reqs[i], NULL);
+    if (all_wait(run, c, reqs, late) && start_barrier(run, c, late, &reqs[late])) {
+        over = await(run, reqs, status);
+        for (uint32_t i = 0; i < run->here; i++) {
+            const char *wrong = bad_end(run, i, over, status[i]);
+
+            if (wrong)
+                failed(run, c, i, wrong);
+        }
     }
-    held = all_wait(run, reqs);
-    enter(run, late);
-    if (held)
-        vbn_coll_istart(run->teams[late], &args, &reqs[late], NULL);
-    else
-        failed(run, c, late, "was not waited for");
-    for (uint32_t turn = 0; held && left && goes_on(run, turn); turn++) {
-        run->world->progress(run->world->arg);
-        for (uint32_t i = 0; i < run->here; i++)
-            left -= ended(run, i, &reqs[i]);
-    }
+    free(status);
     free(reqs);
-    return held && left == 0;
+    return over;
 }
 
 static bool run_held_barriers(struct run *run)
