@@ -281,7 +281,8 @@ static bool run_counts(struct run *run, struct coll_case c)
     return true;
 }
 
-/* In longer segments it has as many as there can be (schedule.h) already. */
+/* On 5 to 7 ranks, where not all is run. In longer segments it has as many as there can be
+ * (schedule.h) already. */
 static bool run_large(struct run *run, enum vbn_coll coll)
 {
     const struct coll_filter *filter = run->filter;
@@ -294,7 +295,7 @@ static bool run_large(struct run *run, enum vbn_coll coll)
 
     if (filter->most || run->segment == TINY || (run->segment && filter->brief))
         return true;
-    if (!filter->full && !filter->brief && run->size != 5)
+    if (!filter->full && !filter->brief && (run->size < 5 || run->size > 7))
         return true;
     return run_roots(run, c);
 }
