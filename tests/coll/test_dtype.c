@@ -100,13 +100,37 @@ static void pairs(void **state)
     CHECK_PAIR(long double, VBN_LONG_DOUBLE_INT);
 }
 
-static void complex_products(void **state)
-{
-    double complex in = 1 + 2 * I, out = 3 + 4 * I;
+/* Worked out by hand, over and over. */
+static const struct {
+    double complex in, out, sum, product;
+} complex_cases[] = {
+    {1 + 2 * I, 3 + 4 * I, 4 + 6 * I, -5 + 10 * I},
+    {-1 + 0.5 * I, 2 - 2 * I, 1 - 1.5 * I, -1 + 3 * I},
+    {3 - I, -2 - 5 * I, 1 - 6 * I, -11 - 13 * I},
+    {I, I, 2 * I, -1},
+};
 
+#define CHECK_COMPLEX(type, dtype, kind, result)                                                   \
+    do {                                                                                           \
+        type in[COUNT + 1], out[COUNT + 1];                                                        \
+                                                                                                   \
+        for (int i = 0; i <= COUNT; i++) {                                                         \
+            in[i] = (type)complex_cases[i % 4].in;                                                 \
+            out[i] = (type)complex_cases[i % 4].out;                                               \
+        }                                                                                          \
+        assert_int_equal(vbn_reduce_local(in, out, COUNT, dtype, kind), VBN_OK);                   \
+        for (int i = 0; i < COUNT; i++)                                                            \
+            assert_true(out[i] == (type)complex_cases[i % 4].result);                              \
+        assert_true(out[COUNT] == (type)complex_cases[COUNT % 4].out);                             \
+    } while (0)
+
+static void complex_numbers(void **state)
+{
     (void)state;
-    assert_int_equal(vbn_reduce_local(&in, &out, 1, VBN_DOUBLE_COMPLEX, VBN_PROD), VBN_OK);
-    assert_true(creal(out) == -5 && cimag(out) == 10);
+    CHECK_COMPLEX(float complex, VBN_FLOAT_COMPLEX, VBN_SUM, sum);
+    CHECK_COMPLEX(float complex, VBN_FLOAT_COMPLEX, VBN_PROD, product);
+    CHECK_COMPLEX(double complex, VBN_DOUBLE_COMPLEX, VBN_SUM, sum);
+    CHECK_COMPLEX(double complex, VBN_DOUBLE_COMPLEX, VBN_PROD, product);
 }
 
 /* Sums wrap, as those of unsigned numbers do; the sanitizer says nothing. */
@@ -148,7 +172,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers),
         cmocka_unit_test(pairs),
-        cmocka_unit_test(complex_products),
+        cmocka_unit_test(complex_numbers),
         cmocka_unit_test(sums_wrap),
         cmocka_unit_test(what_is_not_there_is_refused),
     };
