@@ -384,13 +384,13 @@ void btl_verbena_receive(void *arg, vbn_endpoint_t *peer, uint8_t id, void *data
 /* Says that a message is dropped. */
 void btl_verbena_nobody_takes(mca_btl_base_tag_t tag, size_t len);
 
-/* Hands up a message of PEER's for TAG, LEN bytes in COUNT pieces. */
+/* Hands up a message of PEER's for TAG, the LEN bytes at DATA. */
 static inline void btl_verbena_hand_up(btl_verbena_module_t *module, const vbn_endpoint_t *peer,
-                                       mca_btl_base_tag_t tag, mca_btl_base_segment_t *segments,
-                                       size_t count, size_t len)
+                                       mca_btl_base_tag_t tag, void *data, size_t len)
 {
-    if (OPAL_UNLIKELY(
-            !btl_verbena_deliver(&module->super, peer, tag, &module->arrival, segments, count)))
+    mca_btl_base_segment_t segment = {.seg_addr.pval = data, .seg_len = len};
+
+    if (OPAL_UNLIKELY(!btl_verbena_deliver(&module->super, peer, tag, &module->arrival, &segment)))
         btl_verbena_nobody_takes(tag, len);
 }
 

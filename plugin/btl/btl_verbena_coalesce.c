@@ -72,7 +72,6 @@ int btl_verbena_coalesced_send(vbn_msg_t *msg, size_t len)
 static size_t hand_up_one(btl_verbena_module_t *module, vbn_endpoint_t *peer, char *bytes,
                           size_t left)
 {
-    mca_btl_base_segment_t segment;
     mca_btl_base_tag_t tag;
     struct inner inner;
     size_t len;
@@ -85,9 +84,9 @@ static size_t hand_up_one(btl_verbena_module_t *module, vbn_endpoint_t *peer, ch
         ntohs(inner.tag) >= MCA_BTL_TAG_MAX)
         return 0;
     tag = (mca_btl_base_tag_t)ntohs(inner.tag);
-    segment = (mca_btl_base_segment_t){.seg_addr.pval = bytes + sizeof(inner), .seg_len = len};
-    if (!btl_verbena_served_take(module, peer, tag, bytes + sizeof(inner), len))
-        btl_verbena_hand_up(module, peer, tag, &segment, 1, len);
+    bytes += sizeof(inner);
+    if (!btl_verbena_served_take(module, peer, tag, bytes, len))
+        btl_verbena_hand_up(module, peer, tag, bytes, len);
     return btl_verbena_coalesced_len(len);
 }
 

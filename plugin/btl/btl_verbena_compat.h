@@ -140,22 +140,23 @@ struct mca_btl_base_endpoint_t *btl_verbena_sender(mca_btl_base_module_t *btl,
                                                    const vbn_endpoint_t *peer);
 
 /*
- * Hands one received message of PEER's, COUNT pieces, to whoever registered TAG; they may be
- * changed in place. Open MPI's own one-sided operations by messages, of release 5, answer it by the
+ * Hands one received message of PEER's, which may be changed in place, to whoever registered TAG.
+ * In one piece: before ob1 decides whether a message fits its receive it counts the bytes of the
+ * first only. Open MPI's own one-sided operations by messages, of release 5, answer it by the
  * endpoint that they find in it, and abort where they find none. ARRIVAL is all zero but for what
  * was written here before: to clear one for each message would cost more than all else here. False
  * when nobody takes it.
  */
 static inline bool btl_verbena_deliver(mca_btl_base_module_t *btl, const vbn_endpoint_t *peer,
                                        mca_btl_base_tag_t tag, btl_verbena_arrival_t *arrival,
-                                       mca_btl_base_segment_t *segments, size_t count)
+                                       mca_btl_base_segment_t *segment)
 {
     const mca_btl_active_message_callback_t *upper = &mca_btl_base_active_message_trigger[tag];
 
     if (!upper->cbfunc)
         return false;
-    arrival->des_segments = segments;
-    arrival->des_segment_count = count;
+    arrival->des_segments = segment;
+    arrival->des_segment_count = 1;
 #if OPAL_MAJOR_VERSION == 4
     (void)peer;
     upper->cbfunc(btl, tag, arrival, upper->cbdata);

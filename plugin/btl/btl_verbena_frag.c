@@ -463,8 +463,5 @@ void btl_verbena_nobody_takes(mca_btl_base_tag_t tag, size_t len)
 
 void btl_verbena_receive(void *arg, vbn_endpoint_t *peer, uint8_t id, void *data, size_t len)
 {
-    btl_verbena_module_t *module = arg;
-    mca_btl_base_segment_t segment = {.seg_addr.pval = data, .seg_len = len};
-
-    btl_verbena_hand_up(module, peer, id, &segment, 1, len);
+    btl_verbena_hand_up(arg, peer, id, data, len);
 }

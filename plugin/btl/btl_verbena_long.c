@@ -6,7 +6,7 @@
  *
  * Operation. The sender gets room for all parts before it fills the first, so that a message
  * leaves whole or not at all; `parting` keeps those of two threads apart. The receiver keeps what
- * has come in an item of `assemblies`, up to the last part, which is handed up from where it lies.
+ * has come in an item of `assemblies`, and hands it up from there.
  *
  * Errors. Parts that make no message are dropped, and that is said: no peer of ours sends them.
  * What came of a peer that is lost goes with it.
@@ -223,16 +223,11 @@ static btl_verbena_long_t *message_of(btl_verbena_module_t *module, vbn_endpoint
     return NULL;
 }
 
-/* All of ITEM's message is there, LEN bytes at DATA being the last. */
-static void finish(btl_verbena_module_t *module, btl_verbena_long_t *item, void *data, size_t len)
+/* All of ITEM's message is there. */
+static void finish(btl_verbena_module_t *module, btl_verbena_long_t *item)
 {
-    mca_btl_base_segment_t segments[2] = {
-        {.seg_addr.pval = item->super.ptr, .seg_len = item->len},
-        {.seg_addr.pval = data, .seg_len = len},
-    };
-
     opal_list_remove_item(&module->assembling, &item->super.super);
-    btl_verbena_hand_up(module, item->peer, item->tag, segments, 2, item->total);
+    btl_verbena_hand_up(module, item->peer, item->tag, item->super.ptr, item->len);
     opal_free_list_return(&module->assemblies, &item->super);
 }
 
@@ -253,12 +248,10 @@ static void part_came(void *arg, vbn_endpoint_t *peer, uint8_t id, void *data, s
     item = message_of(module, peer, &part, len);
     if (OPAL_UNLIKELY(!item))
         return;
-    if (item->len + len == item->total) {
-        finish(module, item, bytes, len);
-        return;
-    }
     memcpy((char *)item->super.ptr + item->len, bytes, len);
     item->len += len;
+    if (item->len == item->total)
+        finish(module, item);
 }
 
 void btl_verbena_long_lost(btl_verbena_module_t *module, const vbn_endpoint_t *peer)
