@@ -603,8 +603,11 @@ int btl_verbena_finalize(mca_btl_base_module_t *btl)
     btl_verbena_module_t *module = (btl_verbena_module_t *)btl;
     char text[640];
 
-    /* Whoever had asked for something is no longer there to be called back. */
+    /* Whoever had asked for something is no longer there to be called back, nor who takes
+     * messages, which come until the transport is closed. */
     module->closing = true;
+    for (unsigned id = 0; module->context && id <= UINT8_MAX; id++)
+        vbn_am_handler(module->context, (uint8_t)id, NULL, NULL);
     if (module->context && mca_btl_verbena_component.show_counters) {
         counters_text(module, text, sizeof(text));
         fprintf(stderr, "%s\n", text);

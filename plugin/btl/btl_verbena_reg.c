@@ -60,7 +60,8 @@ static bool region_offer(btl_verbena_module_t *module, btl_verbena_registration_
 static void region_withdraw(btl_verbena_module_t *module, btl_verbena_registration_t *registration)
 {
     OPAL_THREAD_LOCK(&module->lock);
-    HASH_DELETE(hh, module->regions, registration);
+    if (OPAL_LIKELY(!module->closing))
+        HASH_DELETE(hh, module->regions, registration);
     OPAL_THREAD_UNLOCK(&module->lock);
 }
 
@@ -211,6 +212,8 @@ int btl_verbena_rcaches_create(btl_verbena_module_t *module)
 void btl_verbena_rcaches_destroy(btl_verbena_module_t *module)
 {
     btl_verbena_unmap_ignore(module);
+    /* A cache's memory goes with it, that of registrations still in use, too. */
+    HASH_CLEAR(hh, module->regions);
     if (module->messages)
         mca_rcache_base_module_destroy(module->messages);
     if (module->windows)

@@ -36,6 +36,7 @@ tests_mpi_mpi_suite_SOURCES = \
 	tests/mpi/suite.c \
 	tests/mpi/threads.c \
 	tests/mpi/unexpected.c \
+	tests/mpi/unwaited.c \
 	tests/mpi/waits.c
 tests_mpi_mpi_suite_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 tests_mpi_mpi_suite_LDADD = $(MPI_LIBS) -lpthread
@@ -63,6 +64,11 @@ tests_mpi_hooks_la_SOURCES = tests/mpi/hooks.c
 tests_mpi_hooks_la_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 tests_mpi_hooks_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 tests_mpi_hooks_la_LIBADD = $(DL_LIBS) $(MPI_LIBS)
+
+check_LTLIBRARIES += tests/mpi/late_ends.la
+tests_mpi_late_ends_la_SOURCES = tests/mpi/late_ends.c
+tests_mpi_late_ends_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+tests_mpi_late_ends_la_LIBADD = libverbena.la $(DL_LIBS)
 
 check_LTLIBRARIES += tests/mpi/refuse_locals.la
 tests_mpi_refuse_locals_la_SOURCES = tests/mpi/refuse_locals.c

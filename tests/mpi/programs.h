@@ -38,6 +38,7 @@ void run_large(const struct job *job);
 void run_packed(const struct job *job);
 void run_sparse(const struct job *job);
 void run_waits(const struct job *job);
+void run_unwaited(const struct job *job);
 
 /* What a process does that run_spawn() has spawned. */
 void run_as_child(MPI_Comm parents);

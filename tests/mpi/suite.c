@@ -50,6 +50,7 @@ static const struct program programs[] = {
     {"sparse", run_sparse, "collectives of blocks that lie far apart"},
     {"spawn", run_spawn, "processes that join later"},
     {"waits", run_waits, "ranks that wait for one that is late, and the processor time of that"},
+    {"unwaited", run_unwaited, "sends that nobody waits for"},
 };
 enum { PROGRAM_COUNT = sizeof programs / sizeof programs[0] };
 
