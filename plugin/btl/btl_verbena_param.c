@@ -387,6 +387,8 @@ void btl_verbena_params_fit(mca_btl_base_module_t *btl, const struct vbn_attr *a
         component->burst = BURST;
     btl->btl_put_limit = at_most(btl->btl_put_limit, attr->max_rma_len);
     btl->btl_get_limit = at_most(btl->btl_get_limit, attr->max_rma_len);
+    if (!attr->good_reads) /* a get is a put of the peer's then */
+        btl->btl_get_limit = at_most(btl->btl_get_limit, btl->btl_put_limit);
     /* ob1 takes the pipeline's size for the put's, 0 for no limit. */
     if (!btl->btl_rdma_pipeline_frag_size)
         btl->btl_rdma_pipeline_frag_size = btl->btl_put_limit;

@@ -271,14 +271,15 @@ btl_verbena_region_hold(btl_verbena_module_t *module, uint32_t key, uint64_t add
 }
 
 /*
- * Whether ob1 goes on by itself after NULL: when it asks for remote reads, and when SIZE is more
- * than one operation moves, as it then registers the pieces one by one.
+ * Whether ob1 goes on by itself after NULL: when it asks for remote reads, and when SIZE, of what
+ * it gets into, is more than one get moves, as it then registers the pieces one by one.
  */
 static bool null_is_understood(const btl_verbena_module_t *module, size_t size, uint32_t flags)
 {
     const uint32_t asked = MCA_BTL_REG_FLAG_REMOTE_READ | MCA_BTL_REG_FLAG_REMOTE_ATOMIC;
 
-    return (flags & asked) || size > module->super.btl_get_limit;
+    return (flags & asked) ||
+           ((flags & MCA_BTL_REG_FLAG_LOCAL_WRITE) && size > module->super.btl_get_limit);
 }
 
 /* The error that osc/rdma gives the program does not say why; some memory it asks for again and

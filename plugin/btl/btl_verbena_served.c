@@ -485,7 +485,7 @@ static bool serve_get(btl_verbena_endpoint_t *endpoint, const struct request *r)
     uint64_t len = be64toh(r->compare);
     mca_btl_base_registration_handle_t *ours = NULL;
 
-    if (len <= module->super.btl_put_limit)
+    if (len <= module->attr.max_rma_len)
         ours = btl_verbena_region_hold(module, ntohl(r->key), be64toh(r->address), len);
     if (OPAL_LIKELY(ours && put_for_get(endpoint, r, ours)))
         return true;
