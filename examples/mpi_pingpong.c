@@ -90,10 +90,11 @@ static bool read_size(const char *text, int *size)
     return isdigit((unsigned char)*text) && !*end && value <= SIZE_MOST;
 }
 
-static void fail(const char *size, const char *what)
+static _Noreturn void fail(const char *size, const char *what)
 {
     fprintf(stderr, "mpi_pingpong: %s: %s\n", size, what);
     MPI_Abort(MPI_COMM_WORLD, 1);
+    exit(1);
 }
 
 static void measure(const char *argument, int rank)
