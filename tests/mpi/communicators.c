@@ -284,12 +284,12 @@ void run_communicators(const struct job *job)
             intercommunicator(job, repeat);
         }
     }
+    idup_before_another(job, 0);
+    idup_before_another(job, 1);
     for (int late = 0; late < job->size; late++) {
         idup_by_a_late_rank(job, late, 0.1);
         idup_by_a_late_rank(job, late, 0);
     }
-    idup_before_another(job, 0);
-    idup_before_another(job, 1);
     idups_among_collectives(job);
     cartesian(job);
     left_behind(job);
