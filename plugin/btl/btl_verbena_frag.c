@@ -189,15 +189,21 @@ static int plain_start(btl_verbena_work_t *work)
 }
 
 /* A long one: where its first part leaves, the others have their place in what waits. */
-static int long_start(btl_verbena_work_t *work)
+static int long_send(btl_verbena_frag_t *frag)
 {
-    btl_verbena_frag_t *frag = frag_of_work(work);
     struct btl_verbena_source source = {.header = frag->segment.seg_addr.pval,
                                         .header_len = frag->segment.seg_len};
-    int status = may_begin(work->endpoint);
+    int status = may_begin(frag->work.endpoint);
 
-    if (status == VBN_OK)
-        status = btl_verbena_long_send(work->endpoint, &source, frag->tag, &frag->msg);
+    if (status != VBN_OK)
+        return status;
+    return btl_verbena_long_send(frag->work.endpoint, &source, frag->tag, &frag->msg);
+}
+
+static int long_start(btl_verbena_work_t *work)
+{
+    int status = long_send(frag_of_work(work));
+
     if (status != VBN_OK)
         return status;
     work->start = given_start;
@@ -353,19 +359,23 @@ int btl_verbena_send(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoin
                      mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag)
 {
     btl_verbena_frag_t *frag = (btl_verbena_frag_t *)descriptor;
-    bool at_once = leave_at_once(endpoint, 1);
+    bool is_long = frag->home == &endpoint->module->long_frags;
     int status;
 
     (void)btl;
-    if (OPAL_UNLIKELY(!frag->msg)) {
-        frag->tag = tag;
-        return frag_defer(frag,
-                          frag->home == &endpoint->module->long_frags ? long_start : plain_start);
-    }
-    status = vbn_msg_send(frag->msg, tag, frag->segment.seg_len);
+    frag->tag = tag;
+    if (OPAL_UNLIKELY(!frag->msg && !is_long))
+        return frag_defer(frag, plain_start);
+    if (OPAL_UNLIKELY(is_long))
+        status = long_send(frag);
+    else
+        status = vbn_msg_send(frag->msg, tag, frag->segment.seg_len);
+    if (OPAL_UNLIKELY(status == VBN_ERR_AGAIN))
+        return frag_defer(frag, long_start);
     if (OPAL_UNLIKELY(status != VBN_OK))
         return btl_verbena_opal_status(status);
-    if (OPAL_UNLIKELY(!at_once)) {
+    /* Whether it would leave at once is known afterwards only: others send, too. */
+    if (OPAL_UNLIKELY(vbn_msg_waiting(frag->msg))) {
         /* The private room of a message comes as it is. */
         OBJ_CONSTRUCT(&frag->work.super, opal_list_item_t);
         return frag_defer(frag, given_start);
@@ -375,6 +385,13 @@ int btl_verbena_send(mca_btl_base_module_t *btl, btl_verbena_endpoint_t *endpoin
 }
 
 /* --- sendi ---------------------------------------------------------------------------------- */
+
+/* As leave_at_once(), of messages that are filled first: in between another thread's may take what
+ * they need to leave, and who sees that they wait can no longer take them back. */
+static bool leave_surely(btl_verbena_endpoint_t *endpoint, uint32_t count)
+{
+    return !opal_using_threads() && leave_at_once(endpoint, count);
+}
 
 /* Sends data that need packing. */
 static int send_packed(btl_verbena_endpoint_t *endpoint, opal_convertor_t *convertor,
@@ -418,12 +435,12 @@ static int send_now(btl_verbena_endpoint_t *endpoint, opal_convertor_t *converto
     uint32_t parts = btl_verbena_parts(endpoint->module, header_size + payload_size);
 
     if (OPAL_UNLIKELY(parts > 1))
-        return leave_at_once(endpoint, parts)
+        return leave_surely(endpoint, parts)
                    ? send_parts(endpoint, convertor, header, header_size, payload_size, tag)
                    : VBN_ERR_AGAIN;
     if (payload_size) { /* without, there may be no convertor to speak of */
         if (OPAL_UNLIKELY(opal_convertor_need_buffers(convertor)))
-            return leave_at_once(endpoint, 1)
+            return leave_surely(endpoint, 1)
                        ? send_packed(endpoint, convertor, header, header_size, payload_size, tag)
                        : VBN_ERR_AGAIN;
         opal_convertor_get_current_pointer(convertor, &pieces[1].iov_base);
