@@ -114,7 +114,8 @@ struct btl_verbena_module {
     vbn_context_t *context;
     struct vbn_attr attr;
     mca_rcache_base_module_t *messages, *windows; /* caches of registrations */
-    atomic_int registrations;                     /* in both */
+    opal_mutex_t caching;     /* held while one gives a registration, or gives one up */
+    atomic_int registrations; /* in both */
     btl_verbena_unmap_t unmap;
     btl_verbena_bounce_t bounce;
     btl_verbena_registration_t *regions; /* of them, those that peers may ask for, by key */

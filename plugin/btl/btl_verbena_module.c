@@ -565,6 +565,7 @@ btl_verbena_module_t *btl_verbena_module_create(const mca_btl_base_module_t *def
     OBJ_CONSTRUCT(&module->bounce.making, opal_mutex_t);
     OBJ_CONSTRUCT(&module->bounce.waiting, opal_list_t);
     OBJ_CONSTRUCT(&module->parting, opal_mutex_t);
+    OBJ_CONSTRUCT(&module->caching, opal_mutex_t);
     OBJ_CONSTRUCT(&module->lock, opal_mutex_t);
     OBJ_CONSTRUCT(&module->unmap.lock, opal_mutex_t);
     OBJ_CONSTRUCT(&module->resuming, opal_mutex_t);
@@ -636,6 +637,7 @@ int btl_verbena_finalize(mca_btl_base_module_t *btl)
     OBJ_DESTRUCT(&module->assemblies);
     OBJ_DESTRUCT(&module->rmas);
     OBJ_DESTRUCT(&module->served);
+    OBJ_DESTRUCT(&module->caching);
     OBJ_DESTRUCT(&module->lock);
     OBJ_DESTRUCT(&module->unmap.lock);
     OBJ_DESTRUCT(&module->idle.lock);

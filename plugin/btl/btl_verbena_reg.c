@@ -14,6 +14,10 @@
  * registers the part with both; what is under way there goes on with the old one. So does what a
  * peer asks to be read by its key.
  *
+ * Threads. A cache takes an idle registration to give it up while another thread may be given it
+ * (grdma of 4.1 and 5.0): so only one does either at a time. Memory hooks come from anywhere, and
+ * take no lock of ours.
+ *
  * When a registration fails (as a rule the limit on locked memory) ob1 has two ways to go on. A
  * sender that asks whether its buffer can be read remotely takes NULL for an answer and sends by
  * messages. Everywhere else ob1 would try again when another of its operations completes, and there
@@ -222,8 +226,13 @@ void btl_verbena_rcaches_destroy(btl_verbena_module_t *module)
 
 bool btl_verbena_rcaches_evict(btl_verbena_module_t *module)
 {
-    return module->messages->rcache_evict(module->messages) ||
-           module->windows->rcache_evict(module->windows);
+    bool evicted;
+
+    OPAL_THREAD_LOCK(&module->caching);
+    evicted = module->messages->rcache_evict(module->messages) ||
+              module->windows->rcache_evict(module->windows);
+    OPAL_THREAD_UNLOCK(&module->caching);
+    return evicted;
 }
 
 void btl_verbena_rcaches_drop(btl_verbena_module_t *module, void *base, size_t size)
@@ -243,7 +252,9 @@ static btl_verbena_registration_t *registered(btl_verbena_module_t *module,
     int rc;
 
     do {
+        OPAL_THREAD_LOCK(&module->caching);
         rc = cache->rcache_register(cache, base, size, kept, access, &reg);
+        OPAL_THREAD_UNLOCK(&module->caching);
     } while (OPAL_UNLIKELY(rc == OPAL_ERR_OUT_OF_RESOURCE) && btl_verbena_rcaches_evict(module));
     if (OPAL_UNLIKELY((size_t)module->registrations > mca_btl_verbena_component.registrations_max))
         btl_verbena_rcaches_evict(module);
