@@ -261,23 +261,37 @@ static btl_verbena_registration_t *registered(btl_verbena_module_t *module,
     return OPAL_LIKELY(rc == OPAL_SUCCESS) ? (btl_verbena_registration_t *)reg : NULL;
 }
 
+/* Whether REGION is in use, and is so now until another btl_verbena_deregister_mem(). */
+static bool region_share(btl_verbena_registration_t *region)
+{
+    int32_t users = region->base.ref_count;
+
+    while (users > 0)
+        if (opal_atomic_compare_exchange_strong_32(&region->base.ref_count, &users, users + 1))
+            return true;
+    return false;
+}
+
 mca_btl_base_registration_handle_t *
 btl_verbena_region_hold(btl_verbena_module_t *module, uint32_t key, uint64_t address, uint64_t len)
 {
     mca_rcache_base_module_t *cache = NULL;
     btl_verbena_registration_t *region;
     int32_t access = 0;
+    bool shared;
 
     OPAL_THREAD_LOCK(&module->lock);
     region = region_of(module, key, address, len, MCA_RCACHE_ACCESS_REMOTE_READ);
     if (!region)
         region = window_of(module, address, len);
-    if (region) {
+    shared = region && !(region->base.flags & MCA_RCACHE_FLAGS_INVALID) && region_share(region);
+    if (region && !shared) {
         cache = region->base.rcache;
         access = region->base.access_flags;
     }
     OPAL_THREAD_UNLOCK(&module->lock);
-    region = cache ? registered(module, cache, btl_verbena_at(address), len, access) : NULL;
+    if (cache)
+        region = registered(module, cache, btl_verbena_at(address), len, access);
     return region ? &region->handle : NULL;
 }
 
