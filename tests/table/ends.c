@@ -81,16 +81,28 @@ vbn_half_t *half_of(const struct end *end, void *blob, size_t *len)
     return half;
 }
 
+/* The peer that the same two were to each other before may not be over yet. */
+static void join_half(vbn_half_t *half, const void *blob, size_t len, struct end *end)
+{
+    const time_t start = time(NULL);
+    struct vbn_error err;
+    int rc;
+
+    while ((rc = tr->half_join(half, blob, len, end, &end->peer, &err)) == VBN_ERR_AGAIN &&
+           time(NULL) - start <= FINISH_S)
+        step();
+    if (rc != VBN_OK)
+        fail_msg("%s", err.text);
+}
+
 void ends_join(void)
 {
     unsigned char of_a[BLOB_MAX], of_b[BLOB_MAX];
     size_t len_a, len_b;
     vbn_half_t *half_a = half_of(&a, of_a, &len_a), *half_b = half_of(&b, of_b, &len_b);
-    struct vbn_error err;
 
-    if (tr->half_join(half_a, of_b, len_b, &a, &a.peer, &err) != VBN_OK ||
-        tr->half_join(half_b, of_a, len_a, &b, &b.peer, &err) != VBN_OK)
-        fail_msg("%s", err.text);
+    join_half(half_a, of_b, len_b, &a);
+    join_half(half_b, of_a, len_a, &b);
 }
 
 static int open_both(bool multithreaded, vbn_clock_fn clock)
