@@ -618,7 +618,7 @@ static void conn_free(struct vbn_conn *conn)
  * the kernel until the peer answers or does not in time, 10 s on soft-iWARP. */
 static bool may_free(const struct vbn_conn *conn)
 {
-    const vbn_context_t *ctx = conn->ctx;
+    vbn_context_t *ctx = conn->ctx;
 
     if (conn->calls && !ctx->hurries && !ctx->faulted)
         return false;
