@@ -433,15 +433,23 @@ static void numbers_begin_anew(void **state)
     }
 }
 
-static void not_before_it_has_left(void **state)
+/* A window that all have acknowledged, and that has not left yet; returns its length. */
+static uint32_t acknowledge_before_it_leaves(void)
 {
     uint32_t w;
 
-    (void)state;
     make_ready_and_quiet();
     w = fill_window();
     word_of(ONE, VBN_CAST_ACK, w);
     word_of(TWO, VBN_CAST_ACK, w);
+    return w;
+}
+
+static void not_before_it_has_left(void **state)
+{
+    uint32_t w = acknowledge_before_it_leaves();
+
+    (void)state;
     assert_int_equal(send_value(&op[w], &one), VBN_PENDING);
     all_left();
     lone_progress(ctx);
@@ -782,16 +790,11 @@ static void by_connections_when_it_is_joined_no_more(void **state)
     assert_int_equal(send_value(&op[0], &one), VBN_OK);
 }
 
-/* All that was sent has been acknowledged, but has not left. */
 static void goes_on_without_a_device_to_wait_for(void **state)
 {
-    uint32_t w;
+    uint32_t w = acknowledge_before_it_leaves();
 
     (void)state;
-    make_ready_and_quiet();
-    w = fill_window();
-    word_of(ONE, VBN_CAST_ACK, w);
-    word_of(TWO, VBN_CAST_ACK, w);
     for (uint32_t i = 0; i < 2; i++)
         assert_int_equal(send_value(&op[w + i], &one), VBN_PENDING);
     fake_recv_fails(group->qp, IBV_WC_LOC_QP_OP_ERR);
