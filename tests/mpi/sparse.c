@@ -126,7 +126,7 @@ static long call_all(const struct job *job, MPI_Datatype block, int places)
     s.displs = s.counts + job->size;
     for (int i = 0; i < job->size; i++) {
         s.counts[i] = 1;
-        s.displs[i] = i < job->size / 2 ? i : places - job->size + i;
+        s.displs[i] = i < (job->size + 1) / 2 ? i : places - job->size + i;
     }
     s.in = map(places);
     s.out = map(places);
