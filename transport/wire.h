@@ -8,7 +8,6 @@
 #define VBN_WIRE_H
 
 #include <endian.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -191,10 +190,8 @@ static inline bool vbn_wire_sealed_read(const void *slot, uint16_t order, void *
         *to++ = word = *from++;
         seal = vbn_wire_seal_add(seal, le64toh(word));
     }
-    if (le64toh(*from) != seal)
-        return false;
-    atomic_thread_fence(memory_order_acquire); /* what was put before it is read after it */
-    return true;
+    /* Acquired: what was put before the message is read after it. */
+    return le64toh(__atomic_load_n(from, __ATOMIC_ACQUIRE)) == seal;
 }
 
 /* --- bare messages: what their immediate data say (bare.h) ------------------------------------ */
