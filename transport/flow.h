@@ -5,9 +5,9 @@
  * Operation. Each side grants the other so many receive buffers, more of them where they are used
  * up quickly. A grant is told as the sum of all buffers ever granted on the connection (16 bits,
  * wrapping), so it may be repeated. Every message, whatever its type, takes one. The last credit is
- * kept for messages that carry only an acknowledgement, and grant two at least: who gets two and
- * waits for credits sends by one of them, and gives one back by that. So of two sides that both
- * wait each can always still give credits, also where messages keep their buffers meanwhile.
+ * kept for messages that carry only an acknowledgement, and grant two at least: who gets two gives
+ * one back, by what waits for credits or by an acknowledgement of its own. So of two sides each can
+ * always still give credits, and say farewell, also where messages keep their buffers meanwhile.
  * Errors. A peer that sends beyond its grant, or takes a grant back, breaks the protocol.
  */
 #ifndef VBN_FLOW_H
