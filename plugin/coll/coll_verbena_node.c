@@ -291,6 +291,15 @@ static int gather_in_node(coll_verbena_split_t *split, const blocks_t *blocks, c
                              split->low, low->coll_gatherv_module);
 }
 
+/* Whether COUNT elements of TYPE have the bytes of member I's block. */
+static bool is_length(const blocks_t *blocks, int i, int count, type_t *type)
+{
+    size_t size;
+
+    ompi_datatype_type_size(type, &size);
+    return (size_t)count * size == bytes_of(blocks, i);
+}
+
 /*
  * All ranks move bytes, which do not depend on how each of them describes its memory: by another
  * type, and another count, Open MPI's components would cut the same bytes into other parts.
@@ -300,14 +309,13 @@ static int allgather_by_nodes(coll_verbena_split_t *split, const blocks_t *block
 {
     int all = (int)bytes_of_all(blocks), rc;
     bool there = are_there(split, blocks);
-    char *work = there ? blocks->buf : coll_verbena_split_room(split, (size_t)all, MPI_BYTE), *mine;
-    size_t size;
+    char *work, *mine;
 
+    if (sbuf != MPI_IN_PLACE && !is_length(blocks, rank, scount, stype))
+        return MPI_ERR_TRUNCATE;
+    work = there ? blocks->buf : coll_verbena_split_room(split, (size_t)all, MPI_BYTE);
     if (!work)
         return OMPI_ERR_OUT_OF_RESOURCE;
-    ompi_datatype_type_size(stype, &size);
-    if (sbuf != MPI_IN_PLACE && (size_t)scount * size != bytes_of(blocks, rank))
-        return MPI_ERR_TRUNCATE;
     mine = work + place_of(split, blocks, rank);
     if (sbuf != MPI_IN_PLACE)
         coll_verbena_pack(sbuf, (size_t)scount, stype, mine);
